@@ -1,0 +1,24 @@
+//! The decisions of pg_dialectic as values and pure functions.
+//!
+//! Nothing here sees Postgres, a clock, a socket or a thread: whatever a function needs comes in as an argument, whatever
+//! it decides goes out as a value. The extension around it moves rows and bytes.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`job`] | the statuses of a job and every legal move between them |
+//! | [`queue`] | a pure model of claiming, finishing and waking, against which the database is tested |
+//! | [`recipe`] | what a recipe is, and whether one is sound |
+//! | [`plan`] | which jobs a step becomes, and what each is given |
+//! | [`prompt`] | how a template and its values become messages |
+//! | [`provider`] | what a model is asked and what it answers; the simulator |
+//! | [`retry`] | when a failed attempt is tried again |
+//! | [`path`] | where an artifact stands in the tree of files |
+
+pub mod job;
+pub mod path;
+pub mod plan;
+pub mod prompt;
+pub mod provider;
+pub mod queue;
+pub mod recipe;
+pub mod retry;

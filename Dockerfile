@@ -1,0 +1,29 @@
+# The official Postgres image plus pg_dialectic and pgvector.
+#
+#   docker build -t pg_dialectic .
+#   docker build -t pg_dialectic --build-arg PG_MAJOR=17 .
+#
+# The extension is built on the very image it will run in, with a Rust toolchain from RUST_IMAGE. Any Debian with apt can
+# stand in for PG_IMAGE; dev/setup adds what it lacks.
+ARG PG_MAJOR=15
+ARG PG_IMAGE=postgres:${PG_MAJOR}-bookworm
+ARG RUST_IMAGE=rust:1.95-bookworm
+
+FROM ${RUST_IMAGE} AS rust
+
+FROM ${PG_IMAGE} AS build
+ENV CARGO_HOME=/usr/local/cargo RUSTUP_HOME=/usr/local/rustup PATH=/usr/local/cargo/bin:$PATH CI=true
+COPY --from=rust /usr/local/rustup /usr/local/rustup
+COPY --from=rust /usr/local/cargo /usr/local/cargo
+WORKDIR /build
+# The tools first: this layer stays while only the sources change.
+COPY Cargo.toml ./
+COPY dev ./dev
+RUN apt-get update && dev/setup && rm -rf /var/lib/apt/lists/*
+COPY . .
+RUN PROFILE=release DESTDIR=/out dev/install
+RUN bash -c 'set -e; . dev/lib.sh; need_server; share=$("$PG_CONFIG" --sharedir)/extension; \
+    cp --parents "$("$PG_CONFIG" --pkglibdir)/vector.so" "$share"/vector.control "$share"/vector--*.sql /out'
+
+FROM ${PG_IMAGE}
+COPY --from=build /out/ /

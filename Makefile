@@ -1,0 +1,26 @@
+# A thin list of what can be done; the work is in dev/.
+SHELL := bash
+.DEFAULT_GOAL := help
+.PHONY: help setup install demo test fmt clean-clusters
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 24
+
+setup: ## install what is missing to build and test (Debian packages, cargo-pgrx, pgvector)
+	@dev/setup
+
+install: setup ## build (PROFILE=release unless set) and install the extension into the server
+	@PROFILE=$${PROFILE:-release} dev/install
+
+demo: setup ## run a prompt on the simulator in a private cluster; KEEP=1 leaves it running
+	@dev/install
+	@dev/demo
+
+test: setup ## formatting, lints, and every layer of tests; LAYERS="core regress" for some
+	@dev/test $(LAYERS)
+
+fmt: ## format the Rust sources
+	@cargo fmt --all
+
+clean-clusters: ## stop and remove the private clusters of this checkout
+	@dev/cluster clean

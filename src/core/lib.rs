@@ -9,6 +9,7 @@
 //! | [`queue`] | a pure model of claiming, finishing and waking, against which the database is tested |
 //! | [`recipe`] | what a recipe is, and whether one is sound |
 //! | [`plan`] | which jobs a step becomes, and what each is given |
+//! | [`readiness`] | which steps of a stage may begin now |
 //! | [`prompt`] | how a template and its values become messages |
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
 //! | [`retry`] | when a failed attempt is tried again |
@@ -20,5 +21,6 @@ pub mod plan;
 pub mod prompt;
 pub mod provider;
 pub mod queue;
+pub mod readiness;
 pub mod recipe;
 pub mod retry;

@@ -1,1 +1,180 @@
-//! To be written.
+//! Decides what a model is asked and what an answer is, in one shape for every provider.
+//!
+//! A failure carries its class from the place that saw it; nobody guesses it later from the text of a message.
+//! Never opens a connection and never waits: a reply says how long it took, and the shell around it does the waiting.
+
+pub mod simulator;
+
+use crate::prompt::Message;
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// One call of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The kind of provider, such as `simulator`.
+    pub api: String,
+    /// Our name of the model.
+    pub model: String,
+    /// The provider's name of the model.
+    pub api_model: String,
+    /// What is said, in order.
+    pub messages: Vec<Message>,
+    /// The answer is cut here.
+    pub max_output_tokens: u64,
+    /// The most the model can read.
+    pub context_window: u64,
+    /// The keys a JSON answer must have; none for a plain text.
+    pub json_keys: Vec<String>,
+    /// The settings of the model.
+    pub settings: serde_json::Value,
+    /// Which call of its job this is, counted from 1.
+    pub call_no: u32,
+}
+
+/// What a call consumed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read, those from a cache included.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's cache.
+    pub cached_tokens: u64,
+    /// Whether the numbers are ours rather than the provider's.
+    pub estimated: bool,
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name { $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+ }
+
+        impl $name {
+            /// All of them, in order of declaration.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word for it in the database and on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(word: &str) -> Result<Self, String> {
+                Self::ALL.into_iter().find(|one| one.as_str() == word).ok_or_else(|| {
+                    format!("unknown word \"{word}\": one of {} is expected", [$($word),+].join(", "))
+                })
+            }
+        }
+    };
+}
+
+words! {
+    /// Why a model stopped.
+    FinishReason {
+        /// It was done.
+        Stop = "stop",
+        /// It was cut at a limit; there is more.
+        Length = "length",
+        /// It, or a filter behind it, refused.
+        ContentFilter = "content_filter",
+        /// It wants a tool called.
+        ToolUse = "tool_use",
+        /// It broke off by a fault of its own.
+        Error = "error",
+        /// It did not say, or in a word we do not know.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// What kind of failure it was, which alone decides what follows.
+    Class {
+        /// Too many calls: the provider wants us to wait.
+        Throttled = "throttled",
+        /// May well succeed next time.
+        Transient = "transient",
+        /// Will never succeed.
+        Permanent = "permanent",
+        /// A wrong key, address or model name: nothing a job could do about it.
+        Configuration = "configuration",
+        /// An answer came and is of no use: refused, empty, not the JSON that was asked for.
+        Content = "content",
+        /// The input is larger than the model can read.
+        ContextWindow = "context_window",
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The model answered.
+    Answer {
+        /// What it said.
+        text: String,
+        /// Why it stopped.
+        finish_reason: FinishReason,
+        /// What it consumed.
+        usage: Usage,
+    },
+    /// It did not.
+    Failure {
+        /// What kind of failure.
+        class: Class,
+        /// The provider's words, for people.
+        message: String,
+        /// How long the provider wants us to stay away.
+        retry_after_ms: Option<u64>,
+        /// The status of the response, where there was one.
+        http_status: Option<u16>,
+        /// What it consumed all the same.
+        usage: Usage,
+    },
+}
+
+/// The end of a call and the time it took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// From the request to the end of the answer.
+    pub latency_ms: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_read_back_as_what_they_name() {
+        for class in Class::ALL {
+            assert_eq!(class.as_str().parse(), Ok(class));
+            assert_eq!(serde_json::to_value(class).unwrap(), class.as_str());
+        }
+        for reason in FinishReason::ALL {
+            assert_eq!(reason.as_str().parse(), Ok(reason));
+        }
+        assert!("timeout".parse::<Class>().unwrap_err().contains("\"timeout\""));
+    }
+
+    #[test]
+    fn a_reply_survives_the_wire() {
+        let reply = Reply {
+            latency_ms: 7,
+            outcome: Outcome::Failure {
+                class: Class::Throttled,
+                message: "slow down".into(),
+                retry_after_ms: Some(10),
+                http_status: Some(429),
+                usage: Usage::default(),
+            },
+        };
+        let wire = serde_json::to_string(&reply).unwrap();
+        assert_eq!(serde_json::from_str::<Reply>(&wire).unwrap(), reply);
+    }
+}

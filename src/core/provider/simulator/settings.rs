@@ -1,0 +1,161 @@
+//! Decides which faults and habits a simulated model has, read from the settings of the model.
+//!
+//! [`check`] is strict and names the key at fault, for the moment a model is registered. Reading for a call is lenient:
+//! a model that was registered must answer. Never fails a call because of a setting it does not know.
+
+use crate::provider::Class;
+use serde_json::Value;
+
+const DEFAULT_WORDS: u64 = 120;
+/// More words than any window holds, and few enough to be written in a moment.
+const MOST_WORDS: u64 = 200_000;
+
+/// A fault that strikes never, the first n calls of a job, or always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fault {
+    calls: u64,
+}
+
+impl Fault {
+    pub(super) fn strikes(self, call_no: u32) -> bool {
+        u64::from(call_no) <= self.calls
+    }
+
+    fn read(value: &Value) -> Self {
+        let calls = match value {
+            Value::Bool(true) => u64::MAX,
+            other => other.as_u64().unwrap_or(0),
+        };
+        Self { calls }
+    }
+}
+
+/// The settings of a simulated model.
+pub(super) struct Settings {
+    pub(super) fail_first: u64,
+    pub(super) fail_class: Class,
+    pub(super) fail_always: bool,
+    pub(super) retry_after_ms: Option<u64>,
+    latency: (u64, u64),
+    pub(super) cut_after_tokens: Option<u64>,
+    pub(super) malformed_json: Fault,
+    pub(super) drop_connection: Fault,
+    pub(super) refuse: bool,
+    pub(super) answer_words: usize,
+    pub(super) seed: u64,
+}
+
+impl Settings {
+    pub(super) fn read(settings: &Value) -> Self {
+        let number = |key: &str| settings[key].as_u64();
+        let is_true = |key: &str| settings[key].as_bool().unwrap_or(false);
+        Self {
+            fail_first: number("fail_first").unwrap_or(0),
+            fail_class: class(&settings["fail_class"]).unwrap_or(Class::Transient),
+            fail_always: is_true("fail_always"),
+            retry_after_ms: number("retry_after_ms"),
+            latency: latency(&settings["latency_ms"]).unwrap_or((0, 0)),
+            cut_after_tokens: number("cut_after_tokens"),
+            malformed_json: Fault::read(&settings["malformed_json"]),
+            drop_connection: Fault::read(&settings["drop_connection"]),
+            refuse: is_true("refuse"),
+            answer_words: number("answer_words").unwrap_or(DEFAULT_WORDS).min(MOST_WORDS) as usize,
+            seed: number("seed").unwrap_or(0),
+        }
+    }
+
+    pub(super) fn latency_ms(&self, hash: u64) -> u64 {
+        let (least, most) = self.latency;
+        match (most - least).checked_add(1) {
+            Some(span) => least + hash % span,
+            None => hash,
+        }
+    }
+}
+
+fn class(value: &Value) -> Option<Class> {
+    value.as_str()?.parse().ok()
+}
+
+fn latency(value: &Value) -> Option<(u64, u64)> {
+    let (least, most) = match value {
+        Value::Array(range) => match range.as_slice() {
+            [least, most] => (least.as_u64()?, most.as_u64()?),
+            _ => return None,
+        },
+        number => (number.as_u64()?, number.as_u64()?),
+    };
+    (least <= most).then_some((least, most))
+}
+
+/// Checks the settings of a simulated model; the message names the key at fault.
+pub fn check(settings: &Value) -> Result<(), String> {
+    let fields = match settings {
+        Value::Null => return Ok(()),
+        Value::Object(fields) => fields,
+        _ => return Err("the settings of a simulated model must be an object".to_owned()),
+    };
+    for (key, value) in fields {
+        let (sound, expected) = match key.as_str() {
+            "fail_first" | "retry_after_ms" | "cut_after_tokens" | "answer_words" | "seed" => {
+                (value.is_u64(), "a whole number")
+            }
+            "fail_always" | "refuse" => (value.is_boolean(), "true or false"),
+            "malformed_json" | "drop_connection" => {
+                (value.is_boolean() || value.is_u64(), "true, false or a number of calls")
+            }
+            "latency_ms" => (latency(value).is_some(), "a whole number, or [least, most]"),
+            "fail_class" => match value.as_str().map(str::parse::<Class>) {
+                Some(Err(message)) => return Err(format!("setting \"fail_class\": {message}")),
+                parsed => (parsed.is_some(), "the name of a class"),
+            },
+            _ => return Err(format!("unknown setting \"{key}\" of a simulated model")),
+        };
+        if !sound {
+            return Err(format!("setting \"{key}\" must be {expected}, not {value}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn sound_settings_pass() {
+        for settings in [
+            json!(null),
+            json!({}),
+            json!({"fail_first": 2, "fail_class": "throttled", "retry_after_ms": 50, "latency_ms": [5, 9], "seed": 1}),
+            json!({"latency_ms": 3, "cut_after_tokens": 9, "malformed_json": 1, "drop_connection": true, "refuse": false,
+                   "answer_words": 40, "fail_always": true}),
+        ] {
+            assert_eq!(check(&settings), Ok(()), "{settings}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named() {
+        for (settings, word) in [
+            (json!({"fail_frist": 1}), "fail_frist"),
+            (json!({"fail_first": -1}), "fail_first"),
+            (json!({"fail_class": "sometimes"}), "sometimes"),
+            (json!({"fail_class": 3}), "fail_class"),
+            (json!({"latency_ms": [9, 5]}), "latency_ms"),
+            (json!({"latency_ms": "5"}), "latency_ms"),
+            (json!({"refuse": 1}), "refuse"),
+            (json!([]), "object"),
+        ] {
+            assert!(check(&settings).unwrap_err().contains(word), "{settings}");
+        }
+    }
+
+    #[test]
+    fn latency_stays_within_its_bounds() {
+        let settings = Settings::read(&json!({"latency_ms": [5, 9]}));
+        assert!((0..100).all(|hash| (5..=9).contains(&settings.latency_ms(hash))));
+        assert_eq!(Settings::read(&json!({"latency_ms": [0, u64::MAX]})).latency_ms(7), 7);
+    }
+}

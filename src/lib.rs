@@ -1,2 +1,80 @@
 //! pg_dialectic: one prompt in, a tree of documents out. The contents page: modules, SQL files in order, `_PG_init`.
+//!
+//! | module | does |
+//! |---|---|
+//! | `api` | functions of the SQL surface that need Rust: decode, ask the core, encode |
+//! | `store` | the only user of SPI |
+//! | `worker` | claimers, call threads and waiting: what works the queue |
+//! | `settings` | server settings |
+//! | `error` | what goes wrong, as SQLSTATE, DETAIL and HINT |
+//!
+//! Decisions are in `dialectic_core`, which cannot see Postgres; state and its laws are in `sql/`.
+
+// An `ErrorReport` is what pgrx raises with its SQLSTATE, DETAIL and HINT; its size is not ours to choose.
+#![allow(clippy::result_large_err)]
+
+mod api;
+mod error;
+mod settings;
+mod store;
+mod worker;
+
+use pgrx::prelude::*;
+
 pgrx::pg_module_magic!(name, version);
+
+extension_sql_file!(
+    "../sql/catalog.sql",
+    name = "catalog",
+    requires = [api::clock::_now, api::clock::_uuid_v7, api::identity::_is_shipping]
+);
+extension_sql_file!(
+    "../sql/work.sql",
+    name = "work",
+    requires = ["catalog", api::job::_job_statuses, api::job::_job_transitions, api::job::_job_kinds]
+);
+extension_sql_file!(
+    "../sql/identity.sql",
+    name = "identity",
+    requires = ["work", api::identity::_outer_role, api::identity::_has_jwt_identity]
+);
+extension_sql_file!("../sql/define.sql", name = "define", requires = ["identity", api::prompt::_check_template]);
+extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["define"]);
+extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
+extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
+extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["project", api::prompt::_render_seed]);
+extension_sql_file!("../sql/claim.sql", name = "claim", requires = ["stage", api::job::_ready_statuses]);
+extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["claim", api::plan::_plan_recipe]);
+extension_sql_file!("../sql/request.sql", name = "request", requires = ["plan", api::prompt::_messages]);
+extension_sql_file!("../sql/finish.sql", name = "finish", requires = ["request", api::job::_retry_verdict]);
+extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["finish"]);
+extension_sql_file!("../sql/control.sql", name = "control", requires = ["completion"]);
+extension_sql_file!(
+    "../sql/work_queue.sql",
+    name = "work_queue",
+    requires = ["control", worker::claimer::_hold_claimer]
+);
+extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["work_queue", api::path::_document_path]);
+extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["looking"]);
+extension_sql_file!("../sql/security.sql", name = "security", finalize);
+
+/// Runs when the library is loaded, in the postmaster where it is preloaded, else in the backend that first needs it.
+#[pg_guard]
+pub extern "C-unwind" fn _PG_init() {
+    settings::init();
+    worker::claimer::init();
+}
+
+#[cfg(any(test, feature = "pg_test"))]
+#[path = "../pgrx-tests/mod.rs"]
+mod pg_tests;
+
+/// Required by `cargo pgrx test`.
+#[cfg(test)]
+pub mod pg_test {
+    pub fn setup(_options: Vec<&str>) {}
+
+    pub fn postgresql_conf_options() -> Vec<&'static str> {
+        vec![]
+    }
+}

@@ -1,0 +1,136 @@
+-- What can be run and with what: settings, providers, models, prompts, domains, processes.
+--
+-- What ships is never updated in place. A row that a user defines stands beside the shipped one and wins over it (the
+-- views that begin with "_current_" choose), and only such rows are dumped. Nothing here moves work.
+
+create table configuration (
+    key         text    not null,
+    value       jsonb   not null,
+    description text,
+    is_shipped  boolean not null default _is_shipping(),
+    primary key (key, is_shipped)
+);
+comment on table configuration is 'Settings: a row set by set_config wins over the shipped row of the same key; read them with get_config.';
+
+create table providers (
+    name                text        not null check (name ~ '^[a-z0-9][a-z0-9._:/-]{0,99}$'),
+    api                 text        not null check (api in ('openai', 'anthropic', 'google', 'ollama', 'simulator')),
+    base_url            text,
+    max_concurrency     integer     check (max_concurrency > 0),
+    requests_per_minute integer     check (requests_per_minute > 0),
+    tokens_per_minute   integer     check (tokens_per_minute > 0),
+    created_at          timestamptz not null default _now(),
+    is_shipped          boolean     not null default _is_shipping(),
+    primary key (name, is_shipped)
+);
+comment on table providers is 'Where models are called: the wire format, the address and the limits of each provider.';
+
+create table models (
+    name              text        not null check (name ~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$'),
+    provider          text        not null,
+    api_model         text        not null,
+    context_window    integer     not null check (context_window between 1 and 100000000),
+    max_output_tokens integer     not null check (max_output_tokens between 1 and 100000000),
+    tokenizer         text        not null,
+    input_price       numeric     not null check (input_price between 0 and 1000000),
+    output_price      numeric     not null check (output_price between 0 and 1000000),
+    settings          jsonb       not null default '{}',
+    created_at        timestamptz not null default _now(),
+    is_shipped        boolean     not null default _is_shipping(),
+    primary key (name, is_shipped)
+);
+comment on table models is 'Models by the name that recipes and sessions use. Prices are in USD per million tokens.';
+comment on column models.settings is 'What differs between models; for simulator models the faults and the latency they show.';
+
+create table provider_clocks (
+    provider      text primary key,
+    free_at       timestamptz,
+    throttles     integer     not null default 0,
+    paused_reason text,
+    changed_at    timestamptz not null default _now()
+);
+comment on table provider_clocks is 'Providers that may not be called now: throttled until free_at, or paused until their configuration is mended.';
+comment on column provider_clocks.throttles is 'How often in a row the provider asked for patience; without a time of its own each doubles the wait.';
+
+create table prompt_templates (
+    name       text        not null check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+    version    integer     not null check (version > 0),
+    body       text        not null,
+    created_at timestamptz not null default _now(),
+    is_shipped boolean     not null default _is_shipping(),
+    primary key (name, is_shipped, version)
+);
+comment on table prompt_templates is 'Prompt templates (minijinja), every version; a session keeps those it started with.';
+
+create table processes (
+    name        text        not null check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+    version     integer     not null check (version > 0),
+    description text,
+    created_at  timestamptz not null default _now(),
+    is_shipped  boolean     not null default _is_shipping(),
+    primary key (name, is_shipped, version)
+);
+comment on table processes is 'Processes, every version: an ordered list of stages. A session keeps the version it started with.';
+
+create table stages (
+    process              text    not null,
+    version              integer not null,
+    position             integer not null check (position > 0),
+    slug                 text    not null check (slug ~ '^[a-z][a-z0-9_]{0,62}$'),
+    display_name         text    not null,
+    seed_prompt_template text    not null,
+    recipe               jsonb   not null,
+    is_shipped           boolean not null default _is_shipping(),
+    primary key (process, is_shipped, version, slug),
+    unique (process, is_shipped, version, position),
+    foreign key (process, is_shipped, version) references processes (name, is_shipped, version) on delete cascade
+);
+comment on table stages is 'The stages of each version of a process, each with its recipe.';
+
+create table domains (
+    name            text    not null check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+    description     text,
+    default_process text    not null,
+    is_shipped      boolean not null default _is_shipping(),
+    primary key (name, is_shipped)
+);
+comment on table domains is 'Fields of work: each names its default process.';
+
+create table domain_overlays (
+    domain     text    not null,
+    stage      text    not null,
+    "values"   jsonb   not null check (jsonb_typeof("values") = 'object'),
+    is_shipped boolean not null default _is_shipping(),
+    primary key (domain, stage, is_shipped)
+);
+comment on table domain_overlays is 'Values a domain gives to prompts: per stage, where stage * holds what every stage starts from.';
+
+create table definitions (
+    id         text        primary key check (id ~ '^[0-9a-f]{64}$'),
+    process    text        not null,
+    domain     text        not null,
+    stages     jsonb       not null,
+    prompts    jsonb       not null,
+    overlays   jsonb       not null,
+    created_at timestamptz not null default _now()
+);
+comment on table definitions is
+    'A process as a session started with it: stages with their recipes, prompts and overlays, named by the SHA-256 of all that and never changed.';
+
+-- The row that counts for each name: the user''s where there is one, else the shipped one; of several versions the newest.
+create view _current_models with (security_invoker) as
+    select distinct on (name) * from models order by name, is_shipped;
+create view _current_providers with (security_invoker) as
+    select distinct on (name) * from providers order by name, is_shipped;
+create view _current_prompts with (security_invoker) as
+    select distinct on (name) * from prompt_templates order by name, is_shipped, version desc;
+create view _current_processes with (security_invoker) as
+    select distinct on (name) * from processes order by name, is_shipped, version desc;
+create view _current_domains with (security_invoker) as
+    select distinct on (name) * from domains order by name, is_shipped;
+
+comment on view _current_models is 'The model that each name stands for now.';
+comment on view _current_providers is 'The provider that each name stands for now.';
+comment on view _current_prompts is 'The template that each name stands for now.';
+comment on view _current_processes is 'The version of each process that new sessions get.';
+comment on view _current_domains is 'The domain that each name stands for now.';

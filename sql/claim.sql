@@ -1,0 +1,195 @@
+-- Claiming: who may work on a job, and when a claim is void. What is done with a claimed job is not decided here.
+--
+-- A claimer inside the server holds an advisory lock on its name while it lives, so its claims are void the moment it dies;
+-- one outside has a lease. Claims take rows with SKIP LOCKED and no other lock; every claim draws a new fence.
+
+-- The advisory lock of a claimer; the first key tells our locks from anyone else''s.
+create function _claimer_key(claimer text, out space integer, out key integer)
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select 1684626796, hashtext(claimer)
+$$;
+
+create function _claimer_lives(claimer text) returns boolean
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select exists (
+        select from pg_locks l, _claimer_key(claimer) as k
+        where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.mode = 'ExclusiveLock'
+          and l.database = (select oid from pg_database where datname = current_database())
+          and l.classid = k.space::oid and l.objid = (k.key::bigint & 4294967295)::oid
+          -- The name of a claimer says whose lock it is; anybody can take a lock.
+          and l.pid::text = split_part(claimer, ':', 2))
+$$;
+
+create function _any_claimer_lives() returns boolean
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select exists (
+        select from pg_locks l
+        where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+          and l.database = (select oid from pg_database where datname = current_database())
+          and l.classid = (select k.space::oid from _claimer_key('') as k))
+$$;
+
+create function claim_jobs(worker text, max_jobs integer, lease interval default '5 min') returns setof jobs
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _refuse_null('worker', coalesce(worker, '') = '');
+    if lease is null or lease <= interval '0' or lease > interval '1 day' then
+        raise exception 'lease cannot be %', coalesce(lease::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give a time longer than zero and at most a day.';
+    end if;
+    return query select * from _claim(worker, max_jobs, lease, false);
+end
+$$;
+comment on function claim_jobs(text, integer, interval) is
+    'Takes up to max_jobs due jobs for a worker outside the server; each is its own until it is finished or the lease ends.';
+
+-- Due work by priority, then one job of each session in turn, then age. lease null: the claimer holds its advisory lock.
+create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean) returns setof jobs
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    moment   timestamptz := _now();
+    resting  text[] := _resting_models(moment);
+    lanes    uuid[];
+    share    integer;
+begin
+    if max_jobs is null or max_jobs not between 1 and 100000 then
+        raise exception 'max_jobs cannot be %', coalesce(max_jobs::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give a number from 1 to 100000.';
+    end if;
+    perform _require_read_committed();
+    perform _free_dead_claims(claimer);
+
+    -- The sessions that have ready jobs, found by skipping through the index.
+    with recursive lane(session_id) as (
+        (select j.session_id from jobs j where j.status = any (_ready_statuses()) order by j.session_id limit 1)
+        union all
+        select (select j.session_id from jobs j
+                where j.status = any (_ready_statuses()) and j.session_id > lane.session_id
+                order by j.session_id limit 1)
+        from lane
+        where lane.session_id is not null
+    )
+    select array_agg(lane.session_id) into lanes from lane where lane.session_id is not null;
+    share := greatest(1, ceil(max_jobs::numeric / coalesce(cardinality(lanes), 1))::integer);
+
+    return query
+        with due as (
+            select j.id, j.priority, j.run_at, row_number() over (partition by lane order by j.priority desc, j.run_at, j.id) as turn
+            from unnest(lanes) as lane
+            cross join lateral (
+                select candidate.id, candidate.priority, candidate.run_at
+                from jobs candidate
+                where candidate.session_id = lane
+                  and candidate.status = any (_ready_statuses())
+                  and candidate.run_at <= moment
+                  and (with_test_jobs or not candidate.is_test_job)
+                  and (candidate.kind in ('plan', 'render') or candidate.model <> all (resting))
+                order by candidate.priority desc, candidate.run_at, candidate.id
+                limit share
+                for no key update skip locked
+            ) as j
+        ),
+        taken as materialized (
+            select due.id from due order by due.priority desc, due.turn, due.run_at, due.id limit max_jobs
+        )
+        update jobs j
+        set status = 'processing', status_before = j.status, claim_id = nextval('claim_ids'), claimed_by = claimer,
+            lease_until = moment + lease, started_at = coalesce(j.started_at, moment)
+        from taken
+        where j.id = taken.id
+        returning j.*;
+end
+$$;
+
+-- Models whose provider may not be called now.
+create function _resting_models(moment timestamptz) returns text[]
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select coalesce(array_agg(m.name), '{}')
+    from provider_clocks c
+    join _current_models m on m.provider = c.provider
+    where c.paused_reason is not null or c.free_at > moment
+$$;
+
+-- The claimers inside the server that hold a claim or have a call open, and are gone.
+create function _dead_claimers(asking text) returns text[]
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    with recursive of_jobs(name) as (
+        (select j.claimed_by from jobs j where j.status = 'processing' order by j.claimed_by limit 1)
+        union all
+        select (select j.claimed_by from jobs j where j.status = 'processing' and j.claimed_by > of_jobs.name order by j.claimed_by limit 1)
+        from of_jobs
+        where of_jobs.name is not null
+    ),
+    of_calls(name) as (
+        (select c.claimed_by from model_calls c where c.outcome = 'open' order by c.claimed_by limit 1)
+        union all
+        select (select c.claimed_by from model_calls c where c.outcome = 'open' and c.claimed_by > of_calls.name order by c.claimed_by limit 1)
+        from of_calls
+        where of_calls.name is not null
+    )
+    select coalesce(array_agg(claimer.name), '{}')
+    from (select name from of_jobs union select name from of_calls) as claimer
+    where claimer.name <> asking and not _claimer_lives(claimer.name)
+$$;
+
+-- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had under
+-- way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
+create function _free_dead_claims(asking text) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    moment timestamptz := _now();
+    dead   text[] := _dead_claimers(asking);
+    voided uuid[] := array(
+        select j.id from jobs j where j.status = 'processing' and j.lease_until is null and j.claimed_by = any (dead)
+        union all
+        select j.id from jobs j where j.status = 'processing' and j.lease_until < moment);
+begin
+    if voided <> '{}' then
+        -- A session whose lock somebody holds is left for the next claim: a claim waits for nobody.
+        with quiet as materialized (
+            select s.id from sessions s
+            where s.id in (select j.session_id from jobs j where j.id = any (voided))
+            order by s.id
+            for no key update skip locked
+        ),
+        gone as (
+            select j.id
+            from quiet
+            join jobs j on j.session_id = quiet.id
+            where j.id = any (voided) and j.status = 'processing' and (j.lease_until is null or j.lease_until < moment)
+            order by j.id
+            for no key update of j skip locked
+        )
+        update jobs j
+        set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null
+        from gone
+        where j.id = gone.id;
+    end if;
+
+    update model_calls c
+    set outcome = 'lost', finished_at = moment, error_class = 'transient', error_message = 'the claimer died during the call'
+    where c.id in (
+        select o.id from model_calls o
+        where o.outcome = 'open'
+          and case when o.lease_until is null then o.claimed_by = any (dead) else o.lease_until < moment end
+          and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
+        for no key update skip locked);
+end
+$$;

@@ -1,0 +1,196 @@
+-- handle_job_completion: what follows when jobs move, decided once, for whole sets, in the transaction that moved them.
+--
+-- It refuses every move that job_transitions does not list. When jobs end it fails the parents of those that failed, wakes
+-- all jobs that waited for them and the parents whose children are all done, and closes the stage runs whose roots ended.
+-- It never calls a model, and never reads a clock but _now().
+--
+-- Lock order: the sessions by id, then their jobs. Every verb takes the lock of the session before it touches a job (a claim
+-- takes only job rows, and skips locked ones), so whoever counts children counts alone: the one who came second waits here,
+-- and his next statement sees what the first one committed. That holds in READ COMMITTED only, and no other level is let in.
+
+create function handle_job_completion() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    illegal uuid;
+    moved   uuid[];
+    ended   uuid[];
+begin
+    -- Planned anew each time: a plan that was made for one row would compare every old row with every new one.
+    execute $query$
+        select array_agg(n.id) filter (where n.status <> 'processing'),
+               (array_agg(n.id) filter (where t.from_status is null))[1]
+        from new_jobs n
+        join old_jobs o using (id)
+        left join dialectic.job_transitions t on t.from_status = o.status and t.to_status = n.status
+        where n.status <> o.status
+    $query$ into moved, illegal;
+    if illegal is not null then
+        raise exception 'job "%" cannot go from "%" to "%"', illegal,
+                (select o.status from old_jobs o where o.id = illegal), (select n.status from new_jobs n where n.id = illegal)
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'dialectic.job_transitions lists every legal move.';
+    end if;
+    -- A claim only takes a job that is its own to take: nothing follows from it.
+    if moved is null then
+        return null;
+    end if;
+
+    perform _require_read_committed();
+    perform from sessions s
+    where s.id in (select n.session_id from new_jobs n where n.id = any (moved))
+    order by s.id
+    for no key update;
+
+    perform _cancel_orphans(moved);
+    select array_agg(j.id) into ended from jobs j where j.id = any (moved) and j.status = any (_ended_statuses());
+    perform _fail_parents(moved);
+    if ended is not null then
+        perform _wake_dependents(ended);
+        perform _wake_parents(ended);
+        perform _close_stage_runs(array(
+            select distinct j.stage_run_id from jobs j where j.id = any (ended) and j.parent_job_id is null));
+    end if;
+    return null;
+end
+$$;
+comment on function handle_job_completion() is 'Refuses illegal moves; when jobs end, wakes or fails all that waited for them.';
+
+create trigger handle_job_completion
+    after update on jobs
+    referencing old table as old_jobs new table as new_jobs
+    for each statement execute function handle_job_completion();
+
+-- A job that was running when its parent failed may finish; if it falls back to wait for another attempt instead, it is
+-- cancelled like the siblings that had not started.
+create function _cancel_orphans(moved uuid[]) returns void
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    update jobs j
+    set status = 'cancelled', completed_at = _now(), status_before = null,
+        error_details = jsonb_build_object('class', 'cancelled', 'message', 'its parent has failed', 'cause_job', parent.error_details -> 'cause_job')
+    from jobs parent
+    where j.id = any (moved) and parent.id = j.parent_job_id
+      and j.status <> 'processing' and j.status <> all (_ended_statuses())
+      and parent.status in ('failed', 'retry_loop_failed', 'cancelled')
+$$;
+
+-- A child that failed for good fails its parent at once, with the cause; siblings not yet started are cancelled. A parent
+-- that begins to wait when a child has already failed is treated alike.
+create function _fail_parents(moved uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    parents uuid[];
+begin
+    with failed as (
+        select distinct on (parent.id) parent.id as parent_id, child.id, child.step_key, child.document_key, child.model,
+               child.error_details
+        from jobs moved_job
+        join jobs parent on parent.id = case when moved_job.status = 'waiting_for_children' then moved_job.id else moved_job.parent_job_id end
+        join jobs child on child.parent_job_id = parent.id and child.status in ('failed', 'retry_loop_failed')
+        where moved_job.id = any (moved) and moved_job.status in ('failed', 'retry_loop_failed', 'waiting_for_children')
+        order by parent.id, child.completed_at, child.id
+    ),
+    parent_failed as (
+        update jobs p
+        set status = 'failed', completed_at = _now(), status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+            error_details = jsonb_build_object(
+                'class', failed.error_details -> 'class',
+                'message', format('step "%s" of model %s failed: %s', failed.step_key, failed.model, failed.error_details ->> 'message'),
+                'cause_job', failed.id)
+        from failed
+        where p.id = failed.parent_id and p.status in ('waiting_for_children', 'waiting_for_prerequisite', 'processing')
+        returning p.id
+    )
+    select array_agg(id) into parents from parent_failed;
+
+    update jobs sibling
+    set status = 'cancelled', completed_at = _now(), status_before = null,
+        error_details = jsonb_build_object(
+            'class', 'cancelled', 'message', 'a sibling failed', 'cause_job', parent.error_details -> 'cause_job')
+    from jobs parent
+    where parent.id = any (parents) and sibling.parent_job_id = parent.id
+      and sibling.status <> 'processing' and sibling.status <> all (_ended_statuses());
+end
+$$;
+
+-- Wakes every job whose prerequisites are now all complete; one that ended otherwise fails those that waited for it.
+create function _wake_dependents(ended uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    update jobs waiter
+    set status = 'failed', completed_at = _now(), status_before = null,
+        error_details = jsonb_build_object(
+            'class', 'permanent',
+            'message', format('prerequisite %s is %s: %s', cause.id, cause.status, coalesce(cause.error_details ->> 'message', 'no cause given')),
+            'cause_job', cause.id)
+    from job_dependencies d
+    join jobs cause on cause.id = d.prerequisite_id and cause.status in ('failed', 'retry_loop_failed', 'cancelled')
+    where d.prerequisite_id = any (ended) and waiter.id = d.job_id and waiter.status = 'waiting_for_prerequisite';
+
+    update jobs waiter
+    set status = _ready_status(waiter), status_before = null, run_at = least(waiter.run_at, _now())
+    where waiter.id in (select d.job_id from job_dependencies d where d.prerequisite_id = any (ended))
+      and waiter.status = 'waiting_for_prerequisite'
+      and not exists (
+          select from job_dependencies d
+          join jobs needed on needed.id = d.prerequisite_id and needed.status not in ('completed', 'superseded')
+          where d.job_id = waiter.id);
+end
+$$;
+
+-- The ready state a job goes back to after a wait or a pause: the one it came from, else the one its kind begins with.
+create function _ready_status(job jobs) returns text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select case when job.status_before = any (_ready_statuses()) then job.status_before
+                when job.target_contribution_id is not null then 'pending_continuation'
+                when job.kind = 'plan' and job.results is not null then 'pending_next_step'
+                else 'pending' end
+$$;
+
+-- Wakes the parents whose children are all done, and, when the last job of a step or a root of the stage run has ended, every
+-- root of that stage run that waits for other models. A root woken for nothing plans nothing and waits again.
+create function _wake_parents(moved uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    with ended as (
+        select j.parent_job_id, j.stage_run_id, j.step_key
+        from jobs j
+        where j.id = any (moved) and j.status = any (_ended_statuses())
+    ),
+    finished_step as (
+        select step.stage_run_id
+        from (select distinct stage_run_id, step_key from ended) as step
+        where step.step_key is null
+           or not exists (
+              select from jobs unfinished
+              where unfinished.stage_run_id = step.stage_run_id and unfinished.step_key = step.step_key
+                and unfinished.status <> all (_ended_statuses()))
+    ),
+    candidate as (
+        select parent_job_id as id from ended where parent_job_id is not null
+        union
+        select root.id from jobs root
+        where root.stage_run_id in (select stage_run_id from finished_step) and root.parent_job_id is null
+    )
+    update jobs parent
+    set status = 'pending_next_step', run_at = least(parent.run_at, _now())
+    from candidate
+    where parent.id = candidate.id
+      and parent.status = 'waiting_for_children'
+      and not exists (
+          select from jobs unfinished
+          where unfinished.parent_job_id = parent.id and unfinished.status <> all (_ended_statuses()));
+end
+$$;

@@ -1,0 +1,94 @@
+-- Settings by key: what ships, reading, changing. Which setting means what is decided where it is read.
+
+insert into configuration (key, value, description) values
+    ('job_default_max_retries', '3', 'How often a failed job is tried again before it fails for good.'),
+    ('max_continuations', '5', 'How often a cut-off answer is continued.'),
+    ('rag_data_retention_days', '30', 'How long chunks of texts stay in memory.'),
+    ('antithesis_task_isolation_enabled', 'true', 'Whether each critique is a call of its own; off: one call per model.'),
+    ('stage_min_models', '1', 'How many models must deliver for a stage to complete.'),
+    ('context_safety', '0.98', 'The part of a context window that may be filled.'),
+    ('tier2_max_ratio', '2.0', 'How far over the window inputs may be before retrieval replaces combining.'),
+    ('chunk_tokens', '256', 'The size of a chunk in memory.'),
+    ('chunk_overlap_tokens', '32', 'How much neighbouring chunks share.'),
+    ('match_count', '10', 'How many chunks a retrieval returns.'),
+    ('rrf_k', '60', 'The constant of reciprocal rank fusion.'),
+    ('mmr_lambda', '0.7', 'How much relevance counts against diversity.'),
+    ('retry_base_seconds', '2', 'The first delay before a failed job is tried again; it doubles each time, with full jitter.'),
+    ('retry_max_seconds', '300', 'The longest such delay.'),
+    ('partial_flush_seconds', '2', 'How often text that is still streaming is saved.'),
+    ('notifications_retention_days', '30', 'How long notifications are kept.'),
+    ('default_models', '["sim-a", "sim-b"]', 'The models of run() when none are named.'),
+    ('embedding_model', 'null', 'The model that embeds texts.');
+
+create function get_config(key text) returns jsonb
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    found_value jsonb;
+begin
+    select c.value into found_value
+    from configuration c
+    where c.key = get_config.key
+    order by c.is_shipped
+    limit 1;
+    if not found then
+        raise exception 'setting "%" does not exist', get_config.key
+            using errcode = 'undefined_object', hint = 'SELECT key, value, description FROM dialectic.configuration lists them.';
+    end if;
+    return found_value;
+end
+$$;
+comment on function get_config(text) is 'The value of a setting.';
+
+-- What a value of each setting must be: its type, and for numbers the range that makes sense.
+create function _check_setting(key text, value jsonb) returns void
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    expected text := jsonb_typeof(get_config(key));
+    whole    boolean := key not in ('context_safety', 'tier2_max_ratio', 'mmr_lambda', 'retry_base_seconds', 'retry_max_seconds');
+    lowest   numeric := case when key in ('stage_min_models', 'chunk_tokens', 'match_count') then 1 else 0 end;
+    highest  numeric := case when key in ('context_safety', 'mmr_lambda') then 1 else 1000000 end;
+    wanted   text;
+begin
+    if key = 'embedding_model' then
+        wanted := case when jsonb_typeof(value) not in ('string', 'null') then 'the name of a model, or null' end;
+        if jsonb_typeof(value) = 'string' then
+            perform _check_models(array[value #>> '{}']);
+        end if;
+    elsif key = 'default_models' then
+        if jsonb_typeof(value) <> 'array' or exists (select from jsonb_array_elements(value) as e where jsonb_typeof(e) <> 'string') then
+            wanted := 'a list of model names';
+        else
+            perform _check_models(array(select jsonb_array_elements_text(value)));
+        end if;
+    elsif jsonb_typeof(value) <> expected then
+        wanted := 'a ' || expected;
+    elsif expected = 'number'
+        and ((value #>> '{}')::numeric not between lowest and highest or (whole and (value #>> '{}')::numeric % 1 <> 0)) then
+        wanted := format('a %snumber from %s to %s', case when whole then 'whole ' end, lowest, highest);
+    end if;
+    if wanted is not null then
+        raise exception 'setting "%" cannot be %', key, value
+            using errcode = 'invalid_parameter_value', hint = format('It must be %s.', wanted);
+    end if;
+end
+$$;
+
+create function set_config(key text, value jsonb) returns void
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _check_setting(set_config.key, coalesce(set_config.value, 'null'));
+    insert into configuration as c (key, value, description)
+    select shipped.key, coalesce(set_config.value, 'null'), shipped.description
+    from configuration shipped
+    where shipped.key = set_config.key and shipped.is_shipped
+    on conflict on constraint configuration_pkey do update set value = excluded.value;
+end
+$$;
+comment on function set_config(text, jsonb) is 'Changes a setting for the whole database; the shipped value stays beside it.';

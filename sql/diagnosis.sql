@@ -1,0 +1,158 @@
+-- Why something does not move, whether the engine is well, and whether its laws hold. Read only.
+
+create view blocked with (security_invoker) as
+    -- Read once: the clock and the claimers move while the view is read, and asking for each job is slow.
+    with at as materialized (select _now() as moment, _any_claimer_lives() as worked)
+    select j.session_id, j.id as job_id, j.kind, j.step_key, j.model, j.status,
+           case
+               when j.status = 'paused_user' then 'paused by a person; resume() lets it go on'
+               when j.status = 'paused_nsf' then 'no funds: the wallet of the owner is empty'
+               when j.status = 'waiting_for_prerequisite' then 'waiting for ' || coalesce((
+                   select string_agg(format('job %s (%s, %s)', p.id, p.step_key, p.status), ', ' order by p.id)
+                   from job_dependencies d join jobs p on p.id = d.prerequisite_id
+                   where d.job_id = j.id and p.status not in ('completed', 'superseded')), 'nothing: it should have been woken; see self_check()')
+               when j.status = 'waiting_for_children' and children.unfinished > 0
+                   then format('waiting for %s of its jobs', children.unfinished)
+               when j.status = 'waiting_for_children' then 'waiting for the other models of the stage: ' || coalesce((
+                   select string_agg(other.model, ', ' order by other.model) from jobs other
+                   where other.stage_run_id = j.stage_run_id and other.parent_job_id is null and other.id <> j.id
+                     and other.status <> all (_ended_statuses())), 'none is left; see self_check()')
+               when j.status = 'processing' and j.lease_until < at.moment then 'its worker let the lease pass; the next claim frees it'
+               when j.status = 'processing' and j.lease_until is null and not _claimer_lives(j.claimed_by)
+                   then 'its claimer died; the next claim frees it'
+               when m.name is null and j.kind = 'execute' then format('model "%s" does not exist any more', j.model)
+               when j.kind = 'execute' and c.paused_reason is not null then format('provider %s is paused: %s; mend it with add_provider(…)', m.provider, c.paused_reason)
+               when j.kind = 'execute' and c.free_at > at.moment then format('provider %s is throttled until %s, %s in a row', m.provider, c.free_at, c.throttles)
+               when j.status = 'retrying' and j.run_at > at.moment
+                   then format('tried again at %s; the last attempt failed: %s', j.run_at, j.error_details ->> 'message')
+               when j.run_at > at.moment then format('not due until %s', j.run_at)
+               when j.is_test_job then 'a test job: only run_pending works it'
+               when not at.worked then 'no worker: nobody works the queue; CALL dialectic.run_pending()'
+               -- A claimer may have come or gone while the view was read.
+               else 'due now: the next claim takes it'
+           end as cause
+    from at
+    cross join jobs j
+    left join _current_models m on m.name = j.model
+    left join provider_clocks c on c.provider = m.provider
+    left join lateral (
+        select count(*) as unfinished from jobs child
+        where child.parent_job_id = j.id and child.status <> all (_ended_statuses())) as children on true
+    where j.status <> all (_ended_statuses())
+      and not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end)
+      and not (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job and at.worked
+               and (j.kind <> 'execute' or (m.name is not null and c.paused_reason is null and (c.free_at is null or c.free_at <= at.moment))));
+comment on view blocked is 'Every job that is not moving now, with the one cause in words.';
+
+create function health(
+    out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint, out oldest_due_job interval,
+    out calls_in_flight bigint, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    worker_alive := false;
+    preloaded := _is_preloaded();
+    select count(*) into claimers
+    from pg_locks l
+    where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+      and l.database = (select oid from pg_database where datname = current_database())
+      and l.classid = (select k.space::oid from _claimer_key('') as k);
+    select count(*), _now() - min(j.run_at) into queue_depth, oldest_due_job
+    from jobs j
+    where j.status = any (_ready_statuses()) and j.run_at <= _now() and not j.is_test_job
+      and (j.kind in ('plan', 'render') or j.model <> all (_resting_models(_now())));
+    select count(*) into calls_in_flight from model_calls c where c.outcome = 'open';
+    select coalesce(jsonb_agg(jsonb_build_object('provider', c.provider, 'free_at', c.free_at, 'paused_reason', c.paused_reason)), '[]')
+    into provider_clocks
+    from dialectic.provider_clocks c
+    where c.paused_reason is not null or c.free_at > _now();
+    library_version := _library_version();
+    select e.extversion into extension_version from pg_extension e where e.extname = 'pg_dialectic';
+
+    problems := array_remove(array[
+        case when queue_depth > 0 and claimers = 0
+             then format('%s jobs are due and nobody works the queue: CALL dialectic.run_pending()', queue_depth) end,
+        case when library_version <> extension_version
+             then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
+                         library_version, extension_version) end,
+        (select format('provider %s is paused: %s; mend it with dialectic.add_provider(…)', c.provider, c.paused_reason)
+         from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider limit 1),
+        (select format('%s jobs belong to claimers that are gone; the next claim frees them', count(*))
+         from jobs j
+         where j.status = 'processing' and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
+         having count(*) > 0)
+    ], null);
+end
+$$;
+comment on function health() is 'The state of the engine in one row; problems says in words what is wrong and what to do, and is empty when all is well.';
+
+create function self_check() returns table (law text, object uuid, problem text)
+    language sql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select 'a parent exists in the session of its child', j.id, format('parent %s does not', j.parent_job_id)
+    from jobs j
+    where j.parent_job_id is not null
+      and not exists (select from jobs p where p.id = j.parent_job_id and p.session_id = j.session_id and p.stage_run_id = j.stage_run_id)
+    union all
+    select 'a continued answer exists', j.id, format('contribution %s does not', j.target_contribution_id)
+    from jobs j
+    where j.target_contribution_id is not null and not exists (select from contributions c where c.id = j.target_contribution_id)
+    union all
+    select 'the source of a text exists', r.id, format('contribution %s does not', r.source_contribution_id)
+    from resources r
+    where r.source_contribution_id is not null and not exists (select from contributions c where c.id = r.source_contribution_id)
+    union all
+    select 'an input exists', i.job, format('artifact %s does not', i.artifact)
+    from job_inputs i
+    where not exists (select from contributions c where c.id = i.artifact) and not exists (select from resources r where r.id = i.artifact)
+    union all
+    select 'a running job is claimed, and no other is', j.id, format('%s with claim %s by %s', j.status, coalesce(j.claim_id::text, 'none'), coalesce(j.claimed_by, 'nobody'))
+    from jobs j
+    where (j.status = 'processing') <> (j.claim_id is not null) or (j.claim_id is null) <> (j.claimed_by is null)
+    union all
+    select 'nobody waits for what has ended', j.id, 'all its prerequisites are complete'
+    from jobs j
+    where j.status = 'waiting_for_prerequisite'
+      and not exists (select from job_dependencies d join jobs p on p.id = d.prerequisite_id where d.job_id = j.id and p.status not in ('completed', 'superseded'))
+    union all
+    select 'a parent waits only while somebody works', j.id, 'no job of its stage run can move'
+    from jobs j
+    where j.status = 'waiting_for_children'
+      and not exists (
+          select from jobs other join job_statuses s on s.status = other.status
+          where other.stage_run_id = j.stage_run_id and s.phase in ('ready', 'running', 'paused'))
+      and not exists (select from jobs other where other.stage_run_id = j.stage_run_id and other.status = 'waiting_for_prerequisite')
+    union all
+    select 'a failed child fails its parent', p.id, format('child %s is %s, the parent is %s', c.id, c.status, p.status)
+    from jobs c
+    join jobs p on p.id = c.parent_job_id
+    where c.status in ('failed', 'retry_loop_failed') and p.status in ('completed', 'waiting_for_children')
+    union all
+    select 'a completed job has its answer, exactly once', j.id, format('it has %s', (select count(*) from contributions c where c.job_id = j.id))
+    from jobs j
+    where j.kind = 'execute' and j.status = 'completed' and (select count(*) from contributions c where c.job_id = j.id) <> 1
+    union all
+    select 'an answer belongs to a job that completed', c.id, format('job %s is %s', j.id, j.status)
+    from contributions c
+    join jobs j on j.id = c.job_id
+    where j.status not in ('completed', 'superseded')
+    union all
+    select 'an open call belongs to a running job', c.id, format('job %s is %s', j.id, j.status)
+    from model_calls c
+    join jobs j on j.id = c.job_id
+    where c.outcome = 'open' and (j.status <> 'processing' or j.claim_id <> c.claim_id) and c.started_at < _now() - interval '1 hour'
+    union all
+    select 'a stage run ends when its roots have ended', r.id, format('it is %s', r.status)
+    from stage_runs r
+    where r.status = 'running'
+      and not exists (select from jobs j where j.stage_run_id = r.id and j.parent_job_id is null and j.status <> all (_ended_statuses()))
+    union all
+    select 'the provider of a model exists', null, format('model %s names provider %s', m.name, m.provider)
+    from _current_models m
+    where not exists (select from providers p where p.name = m.provider)
+$$;
+comment on function self_check() is 'A row for every broken law of the engine; no row when all is well.';

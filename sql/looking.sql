@@ -1,0 +1,163 @@
+-- Looking at work: how far it is, what the jobs are, what came out. Read only, with the rights of the one who looks.
+
+create function progress(session uuid)
+    returns table (
+        stage text, iteration integer, model text, status text, bar text, steps_done integer, steps_total integer,
+        jobs_done bigint, jobs_total bigint, ready bigint, running bigint, waiting bigint, paused bigint, failed bigint,
+        elapsed interval, time_left interval, input_tokens bigint, output_tokens bigint, cost numeric)
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if not exists (select from sessions s where s.id = progress.session) then
+        raise exception 'session "%" does not exist', coalesce(progress.session::text, 'null')
+            using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
+    end if;
+    return query
+        with stage_of_session as (
+            select s.id, s.models, s.definition_id, listed.stage ->> 'slug' as slug, listed.position,
+                   jsonb_array_length(listed.stage -> 'recipe' -> 'steps') as steps
+            from sessions s
+            join definitions d on d.id = s.definition_id,
+                 jsonb_array_elements(d.stages) with ordinality as listed(stage, position)
+            where s.id = progress.session
+        ),
+        row_of_model as (
+            select st.slug, st.position, st.steps, run.id as run_id, run.iteration, run.status as run_status, run.started_at, m.name, m.nth,
+                   root.id as root_id, root.status, root.completed_at, root.results
+            from stage_of_session st
+            cross join lateral unnest(st.models) with ordinality as m(name, nth)
+            left join stage_runs run on run.session_id = st.id and run.stage = st.slug
+            left join jobs root on root.stage_run_id = run.id and root.model = m.name and root.parent_job_id is null
+        ),
+        counted as (
+            select r.root_id,
+                   count(*) filter (where j.status = 'completed') as done,
+                   count(*) as total,
+                   count(*) filter (where s.phase = 'ready') as ready,
+                   count(*) filter (where s.phase = 'running') as running,
+                   count(*) filter (where s.phase = 'waiting') as waiting,
+                   count(*) filter (where s.phase = 'paused') as paused,
+                   count(*) filter (where j.status in ('failed', 'retry_loop_failed')) as failed
+            from row_of_model r
+            join jobs j on j.parent_job_id = r.root_id
+            join job_statuses s on s.status = j.status
+            group by r.root_id
+        ),
+        stepped as (
+            select r.root_id, count(*) filter (where step.done = step.total) as done, sum(step.done::numeric / step.total) as part
+            from row_of_model r
+            cross join lateral (
+                select count(*) filter (where j.status = 'completed') as done, count(*) as total
+                from jobs j where j.parent_job_id = r.root_id and j.status not in ('cancelled', 'superseded')
+                group by j.step_key) as step
+            group by r.root_id
+        ),
+        spent as (
+            select r.root_id, sum(c.input_tokens) as tokens_in, sum(c.output_tokens) as tokens_out, sum(c.cost) as cost
+            from row_of_model r
+            join jobs j on j.parent_job_id = r.root_id
+            join model_calls c on c.job_id = j.id
+            group by r.root_id
+        ),
+        measured as (
+            select r.*, coalesce(case when r.status = 'completed' then 1 else stepped.part / r.steps end, 0) as part,
+                   stepped.done as steps_finished, coalesce(r.completed_at, _now()) - r.started_at as took
+            from row_of_model r
+            left join stepped using (root_id)
+        )
+        select m.slug, m.iteration, m.name, coalesce(m.status, case when m.run_status in ('running', 'completed', 'failed') then 'not asked' end, m.run_status, 'not opened'),
+               repeat('█', round(m.part * 20)::integer) || repeat('░', 20 - round(m.part * 20)::integer) || lpad(round(m.part * 100)::text, 4) || '%',
+               coalesce(m.steps_finished, 0)::integer, m.steps,
+               coalesce(c.done, 0), coalesce(c.total, 0), coalesce(c.ready, 0), coalesce(c.running, 0), coalesce(c.waiting, 0),
+               coalesce(c.paused, 0), coalesce(c.failed, 0),
+               date_trunc('milliseconds', case when m.root_id is not null then m.took end),
+               date_trunc('milliseconds', case when m.part > 0 and m.part < 1 then m.took * ((1 - m.part) / m.part)::double precision end),
+               coalesce(s.tokens_in, 0)::bigint, coalesce(s.tokens_out, 0)::bigint, round(coalesce(s.cost, 0) / 1000000.0, 6)
+        from measured m
+        left join counted c using (root_id)
+        left join spent s using (root_id)
+        order by m.iteration nulls last, m.position, m.nth;
+end
+$$;
+comment on function progress(uuid) is 'How far each model is in each stage of a session; made for \watch 1. Cost is in dollars.';
+
+create function job_tree(session uuid)
+    returns table (
+        job text, id uuid, status text, document_key text, model text, attempts integer, duration interval,
+        input_tokens bigint, output_tokens bigint, cost numeric, error text)
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if not exists (select from sessions s where s.id = job_tree.session) then
+        raise exception 'session "%" does not exist', coalesce(job_tree.session::text, 'null')
+            using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
+    end if;
+    return query
+        with recursive tree as (
+            select j.id as node, 0 as depth, array[j.created_at::text || j.id::text] as place
+            from jobs j where j.session_id = job_tree.session and j.parent_job_id is null
+            union all
+            select j.id, tree.depth + 1, tree.place || (j.created_at::text || j.id::text)
+            from tree join jobs j on j.parent_job_id = tree.node
+        )
+        select repeat('  ', tree.depth) || case when tree.depth = 0 then format('%s, iteration %s', r.stage, r.iteration) else j.step_key end
+                   || coalesce(' ← ' || coalesce(origin.model || case when source.reviewed then ' reviewed by ' || j.reviewer else '' end, source.models), ''),
+               j.id, j.status, j.document_key, j.model, j.attempt_count,
+               date_trunc('milliseconds', coalesce(j.completed_at, case when j.status = 'processing' then _now() end) - j.started_at),
+               coalesce(calls.tokens_in, 0)::bigint, coalesce(calls.tokens_out, 0)::bigint, round(coalesce(calls.cost, 0) / 1000000.0, 6),
+               j.error_details ->> 'message'
+        from tree
+        join jobs j on j.id = tree.node
+        join stage_runs r on r.id = j.stage_run_id
+        left join jobs origin on origin.id = j.lineage_id and origin.id <> j.id
+        left join lateral (
+            select string_agg(distinct c.model, ', ') as models, bool_or(c.reviewer = j.reviewer) as reviewed
+            from job_inputs i join contributions c on c.id = i.artifact
+            where i.job = j.id) as source on true
+        left join lateral (
+            select sum(c.input_tokens) as tokens_in, sum(c.output_tokens) as tokens_out, sum(c.cost) as cost
+            from model_calls c where c.job_id = j.id) as calls on true
+        order by tree.place;
+end
+$$;
+comment on function job_tree(uuid) is 'The jobs of a session as an indented tree: what each worked on (←), its state, attempts, time, tokens and cost in dollars.';
+
+-- Answers that are documents, and the versions that people or a renderer made of them; of each document the newest.
+create view documents with (security_invoker) as
+    with version as (
+        select c.id, c.session_id, c.iteration, c.stage, c.model, c.lineage_id, c.reviewer, c.document_key, c.content, c.created_at,
+               c.job_id, c.finish_reason
+        from contributions c
+        where c.document_key is not null and c.root_id = c.id
+          and not exists (select from resources r where r.source_contribution_id = c.id and r.resource_type = 'rendered_document')
+        union all
+        select r.id, r.session_id, r.iteration, r.stage, r.model, r.lineage_id, c.reviewer, r.document_key, r.content, r.created_at,
+               c.job_id, coalesce(c.finish_reason, 'stop')
+        from resources r
+        left join contributions c on c.id = r.source_contribution_id
+        where r.resource_type = 'rendered_document'
+    ),
+    numbered as (
+        select v.*, row_number() over w as version, row_number() over newest_first as age
+        from version v
+        window w as (partition by session_id, iteration, stage, model, lineage_id, reviewer, document_key order by created_at, id),
+               newest_first as (partition by session_id, iteration, stage, model, lineage_id, reviewer, document_key order by created_at desc, id desc)
+    )
+    select n.id, n.session_id, n.iteration, n.stage, n.model, n.lineage_id as lineage, n.document_key,
+           _document_path(p.name, n.session_id, n.iteration, stage.position::integer, n.stage, n.model, origin.model, n.reviewer, n.document_key, n.version::integer) as path,
+           n.content, n.version::integer as version, false as stale, n.finish_reason = 'stop' as complete,
+           coalesce(calls.tokens, 0)::bigint as tokens, round(coalesce(calls.cost, 0) / 1000000.0, 6) as cost, n.created_at
+    from numbered n
+    join sessions s on s.id = n.session_id
+    join projects p on p.id = s.project_id
+    join definitions d on d.id = s.definition_id
+    cross join lateral (
+        select listed.position from jsonb_array_elements(d.stages) with ordinality as listed(stage, position)
+        where listed.stage ->> 'slug' = n.stage) as stage
+    left join jobs origin on origin.id = n.lineage_id
+    left join lateral (
+        select sum(c.input_tokens + c.output_tokens) as tokens, sum(c.cost) as cost from model_calls c where c.job_id = n.job_id) as calls on true
+    where n.age = 1;
+comment on view documents is 'The newest version of every document a person reads, with what it took to write; cost is in dollars.';

@@ -1,0 +1,106 @@
+-- Who sees and does what. Rows belong to an owner (_current_owner), and row-level security shows each his own; an admin sees
+-- all. PUBLIC has nothing: grant_user and grant_admin give a role what it needs.
+--
+-- Users never write a table: every change goes through a function, and those that change things check the owner first.
+
+do $$
+declare
+    policy record;
+begin
+    for policy in
+        select * from (values
+            ('projects', 'owner = (select dialectic._current_owner())'),
+            ('sessions', 'owner = (select dialectic._current_owner())'),
+            ('stage_runs', 'session_id in (select s.id from dialectic.sessions s)'),
+            ('jobs', 'session_id in (select s.id from dialectic.sessions s)'),
+            ('job_inputs', 'job in (select j.id from dialectic.jobs j)'),
+            ('job_dependencies', 'job_id in (select j.id from dialectic.jobs j)'),
+            ('contributions', 'session_id in (select s.id from dialectic.sessions s)'),
+            ('resources', 'project_id in (select p.id from dialectic.projects p)'),
+            ('model_calls', 'session_id in (select s.id from dialectic.sessions s)'),
+            ('definitions', 'id in (select s.definition_id from dialectic.sessions s)')
+        ) as p(table_name, seen)
+    loop
+        execute format('alter table %I enable row level security', policy.table_name);
+        execute format('create policy owner_sees on %I for select using ((select dialectic._is_admin()) or %s)', policy.table_name, policy.seen);
+    end loop;
+end
+$$;
+
+-- Everything users make is dumped, and what ships is not.
+do $$
+declare
+    name text;
+begin
+    foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
+                                'resources', 'model_calls', 'definitions', 'claim_ids'] loop
+        perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
+    end loop;
+    foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'processes', 'stages', 'domains',
+                                'domain_overlays'] loop
+        perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, 'where not is_shipped');
+    end loop;
+end
+$$;
+
+-- What each kind of role may call. Functions that begin with _ are ours, but for those that views and policies call.
+create function _granted_functions(kind text) returns setof regprocedure
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select p.oid::regprocedure
+    from pg_proc p
+    where p.pronamespace = 'dialectic'::regnamespace
+      and p.prorettype <> 'trigger'::regtype
+      and case
+              when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
+                                 '_claimer_key', '_any_claimer_lives', '_document_path', '_session_state', '_in_transaction_block',
+                                 '_nap', '_check_recipe', '_plan_recipe') then true
+              when p.proname in ('_open_claimer', '_close_claimer', '_free_threads', '_calls_in_flight', '_await_replies', '_take',
+                                 '_make', '_unmade', '_send_requests', '_keep_replies', '_next_due') then kind = 'admin'
+              when p.proname like '\_%' then false
+              when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_domain', 'define_process', 'define_stage',
+                                 'set_config', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',
+                                 'self_check', 'grant_user', 'grant_admin') then kind = 'admin'
+              else true end
+$$;
+
+create function _grant(role_name name, kind text) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    granted regprocedure;
+begin
+    if not exists (select from pg_roles r where r.rolname = role_name) then
+        raise exception 'role "%" does not exist', coalesce(role_name, 'null')
+            using errcode = 'undefined_object', hint = 'CREATE ROLE it first.';
+    end if;
+    execute format('grant usage on schema dialectic to %I', role_name);
+    execute format('grant select on all tables in schema dialectic to %I', role_name);
+    for granted in select * from _granted_functions(kind) loop
+        execute format('grant execute on routine %s to %I', granted, role_name);
+    end loop;
+end
+$$;
+
+create function grant_user(role name) returns void
+    language sql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select _grant(role, 'user')
+$$;
+comment on function grant_user(name) is 'Lets a role run processes and see what is its own.';
+
+create function grant_admin(role name) returns void
+    language sql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select _grant(role, 'admin')
+$$;
+comment on function grant_admin(name) is 'Lets a role see everything, define processes and models, change settings and work the queue.';
+
+revoke all on all functions in schema dialectic from public;
+revoke all on all procedures in schema dialectic from public;

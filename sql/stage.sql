@@ -1,0 +1,293 @@
+-- Stages of a session: opening one with its seed prompt, generating it, closing it, going on to the next.
+--
+-- Everything here happens under the lock of the session (_own_session, or the completion trigger). It inserts the root jobs
+-- of a stage run and never moves any other job.
+
+create function _stage_slugs(definition text) returns text[]
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select array_agg(s ->> 'slug' order by position)
+    from definitions d, jsonb_array_elements(d.stages) with ordinality as listed(s, position)
+    where d.id = definition
+$$;
+
+create function _stage(definition text, slug text) returns jsonb
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select s from definitions d, jsonb_array_elements(d.stages) as s where d.id = definition and s ->> 'slug' = slug
+$$;
+
+create function _step(definition text, stage text, step_key text) returns jsonb
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select t from jsonb_array_elements(_stage(definition, stage) -> 'recipe' -> 'steps') as t where t ->> 'key' = step_key
+$$;
+
+-- What every prompt of a stage may say: the request, the place in the process, the overlay of the domain.
+create function _stage_values(session sessions, stage text, iteration integer) returns jsonb
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select jsonb_build_object(
+        'original_user_request', (
+            select r.content from resources r
+            where r.project_id = session.project_id and r.resource_type = 'initial_user_prompt'
+            order by r.version desc limit 1),
+        'process', session.process,
+        'domain', d.domain,
+        'iteration', _stage_values.iteration,
+        'stage', (select jsonb_build_object('slug', s ->> 'slug', 'display_name', s ->> 'display_name')
+                  from _stage(session.definition_id, stage) as s),
+        'overlay', coalesce(d.overlays -> '*', '{}') || coalesce(d.overlays -> stage, '{}'))
+    from definitions d
+    where d.id = session.definition_id
+$$;
+
+create function _open_stage_run(session_id uuid, stage text) returns uuid
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    session sessions;
+    opened  uuid;
+begin
+    select s.* into strict session from sessions s where s.id = _open_stage_run.session_id;
+    insert into stage_runs as r (session_id, stage, iteration)
+    values (session.id, _open_stage_run.stage, session.iteration)
+    returning r.id into opened;
+    insert into resources (resource_type, project_id, session_id, stage, iteration, content)
+    values ('seed_prompt', session.project_id, session.id, _open_stage_run.stage, session.iteration,
+            _render_seed(session.definition_id, _stage(session.definition_id, _open_stage_run.stage) ->> 'seed_prompt_template',
+                         _stage_values(session, _open_stage_run.stage, session.iteration)));
+    return opened;
+end
+$$;
+
+create function generate(
+    session uuid, stage text default null, models text[] default null, continue_until_complete boolean default true,
+    max_retries integer default null, max_output_tokens integer default null, idempotency_key text default null,
+    test boolean default false
+) returns table (job_id uuid, model text)
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    owned   sessions := _own_session(generate.session);
+    slugs   text[] := _stage_slugs(owned.definition_id);
+    wanted  text := coalesce(generate.stage, owned.current_stage);
+    chosen  text[] := coalesce(generate.models, owned.models);
+    retries integer := coalesce(generate.max_retries, (get_config('job_default_max_retries') #>> '{}')::integer);
+    opened  stage_runs;
+begin
+    select r.* into opened from stage_runs r where r.session_id = owned.id and generate.idempotency_key = any (r.idempotency_keys);
+    if found then
+        return query
+            select j.id, j.model from jobs j
+            where j.stage_run_id = opened.id and j.parent_job_id is null and j.model = any (chosen)
+            order by j.id;
+        return;
+    end if;
+    perform _check_generate(owned, slugs, wanted, chosen, retries, generate.max_output_tokens);
+
+    select r.* into opened from stage_runs r where r.session_id = owned.id and r.status = 'running';
+    if found then
+        raise exception 'stage "%" is already being generated', opened.stage
+            using errcode = 'object_in_use',
+                  hint = format('Wait with CALL dialectic.wait(%L), or stop it with dialectic.cancel(%L).', owned.id, owned.id);
+    end if;
+    select r.* into opened from stage_runs r where r.session_id = owned.id and r.stage = wanted order by r.iteration desc limit 1;
+    if opened.id is null or opened.status = 'completed' then
+        update sessions s
+        set iteration = s.iteration + 1, current_stage = wanted, status = 'active', completed_at = null
+        where s.id = owned.id;
+        opened.id := _open_stage_run(owned.id, wanted);
+    elsif opened.status = 'failed' then
+        perform _retry_stage_run(opened.id);
+    end if;
+
+    update stage_runs r
+    set status = 'running', started_at = coalesce(r.started_at, _now()), completed_at = null,
+        continue_until_complete = coalesce(generate.continue_until_complete, true), max_output_tokens = generate.max_output_tokens,
+        idempotency_keys = array_append(r.idempotency_keys, generate.idempotency_key)
+    where r.id = opened.id;
+    update sessions s set status = 'active', completed_at = null where s.id = owned.id and s.status <> 'active';
+    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key)
+    select owned.id, opened.id, 'plan', m, retries, coalesce(generate.test, false) or owned.is_test, generate.idempotency_key
+    from unnest(chosen) as m
+    on conflict do nothing;
+    return query
+        select j.id, j.model from jobs j
+        where j.stage_run_id = opened.id and j.parent_job_id is null and j.model = any (chosen)
+        order by j.id;
+end
+$$;
+comment on function generate(uuid, text, text[], boolean, integer, integer, text, boolean) is
+    'Generates a stage: one plan job per model, at once. A stage that completed starts a new iteration; one that failed is resumed where it failed.';
+
+create function _check_generate(
+    session sessions, slugs text[], stage text, models text[], max_retries integer, max_output_tokens integer
+) returns void
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    least   integer := (get_config('stage_min_models') #>> '{}')::integer;
+    foreign_model text;
+begin
+    if stage <> all (slugs) then
+        raise exception 'process "%" has no stage "%"', session.process, stage
+            using errcode = 'invalid_parameter_value', hint = format('Its stages: %s.', array_to_string(slugs, ', '));
+    end if;
+    if array_position(slugs, stage) > array_position(slugs, session.current_stage) then
+        raise exception 'stage "%" is not open yet', stage
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = format('The session is at stage "%s".', session.current_stage),
+                  hint = 'dialectic.submit_stage(session) opens the next stage once this one is complete.';
+    end if;
+    perform _check_models(models);
+    select m into foreign_model from unnest(models) as m where m <> all (session.models) limit 1;
+    if found then
+        raise exception 'model "%" is not one of the session''s', foreign_model
+            using errcode = 'invalid_parameter_value', hint = format('The session''s models: %s.', array_to_string(session.models, ', '));
+    end if;
+    if cardinality(models) < least then
+        raise exception 'a stage needs at least % models, % given', least, cardinality(models)
+            using errcode = 'invalid_parameter_value', hint = 'The setting stage_min_models says so.';
+    end if;
+    if max_retries not between 0 and 100 then
+        raise exception 'max_retries cannot be %', max_retries
+            using errcode = 'invalid_parameter_value', hint = 'It must be from 0 to 100.';
+    end if;
+    if max_output_tokens is not null and max_output_tokens not between 1 and 10000000 then
+        raise exception 'max_output_tokens cannot be %', max_output_tokens
+            using errcode = 'invalid_parameter_value', hint = 'It must be from 1 to 10000000, or null for what each model allows.';
+    end if;
+end
+$$;
+
+create function submit_stage(session uuid, feedback text default null) returns text
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    owned  sessions := _own_session(submit_stage.session);
+    state  text;
+begin
+    select r.status into state
+    from stage_runs r
+    where (r.session_id, r.stage, r.iteration) = (owned.id, owned.current_stage, owned.iteration);
+    if state is distinct from 'completed' then
+        raise exception 'stage "%" is not complete', owned.current_stage
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = format('It is %s.', coalesce(state, 'not generated')),
+                  hint = case state when 'failed' then 'See dialectic.job_tree(session); dialectic.retry(session) tries again.'
+                                    when 'running' then 'Wait with CALL dialectic.wait(session).'
+                                    else 'Run it with dialectic.generate(session).' end;
+    end if;
+    if coalesce(btrim(submit_stage.feedback), '') <> '' then
+        insert into resources (resource_type, project_id, session_id, stage, iteration, content)
+        values ('user_feedback', owned.project_id, owned.id, owned.current_stage, owned.iteration, submit_stage.feedback);
+    end if;
+    return _open_next_stage(owned.id);
+end
+$$;
+comment on function submit_stage(uuid, text) is
+    'Opens the stage after the current one, which must be complete, and returns its slug; null when the current one is the last.';
+
+-- Opens the stage that follows the current one, or ends the session; returns the slug of the opened stage.
+create function _open_next_stage(session_id uuid) returns text
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    session sessions;
+    slugs   text[];
+    following text;
+begin
+    select s.* into strict session from sessions s where s.id = _open_next_stage.session_id;
+    slugs := _stage_slugs(session.definition_id);
+    if session.current_stage is distinct from session.through_stage then
+        following := slugs[array_position(slugs, session.current_stage) + 1];
+    end if;
+    if following is null then
+        update sessions s set status = 'completed', completed_at = _now() where s.id = session.id and s.status = 'active';
+    else
+        update sessions s set current_stage = following where s.id = session.id;
+        perform _open_stage_run(session.id, following);
+    end if;
+    return following;
+end
+$$;
+
+-- Called by the completion trigger when roots have ended: a stage run whose roots have all ended is complete when enough of
+-- them delivered. The last stage ends the session; before it, a session that advances by itself opens the next one.
+create function _close_stage_runs(stage_run_ids uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    least  integer := (get_config('stage_min_models') #>> '{}')::integer;
+    closed record;
+begin
+    for closed in
+        update stage_runs r
+        set status = case when ended.delivered >= least then 'completed' else 'failed' end, completed_at = _now()
+        from (select j.stage_run_id, count(*) filter (where j.status = 'completed') as delivered
+              from jobs j
+              where j.stage_run_id = any (stage_run_ids) and j.parent_job_id is null
+              group by j.stage_run_id
+              having bool_and(j.status = any (_ended_statuses()))) as ended
+        where r.id = ended.stage_run_id and r.status = 'running'
+        returning r.session_id, r.status
+    loop
+        if closed.status = 'failed' then
+            update sessions s set status = 'failed' where s.id = closed.session_id and s.status = 'active';
+        else
+            perform _advance(s.id) from sessions s where s.id = closed.session_id and s.status = 'active';
+        end if;
+    end loop;
+end
+$$;
+
+-- Goes on from the current stage if it is complete; an earlier one that was retried changes nothing here.
+create function _advance(session_id uuid) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    session   sessions;
+    slugs     text[];
+    done      stage_runs;
+    following text;
+begin
+    select s.* into strict session from sessions s where s.id = _advance.session_id;
+    select r.* into done
+    from stage_runs r
+    where (r.session_id, r.stage, r.iteration, r.status) = (session.id, session.current_stage, session.iteration, 'completed');
+    if not found then
+        return;
+    end if;
+    slugs := _stage_slugs(session.definition_id);
+    if session.auto_advance or session.current_stage = slugs[cardinality(slugs)] then
+        following := _open_next_stage(session.id);
+    end if;
+    if following is null then
+        return;
+    end if;
+    update stage_runs r
+    set status = 'running', started_at = _now(),
+        continue_until_complete = done.continue_until_complete, max_output_tokens = done.max_output_tokens
+    where (r.session_id, r.stage, r.iteration) = (session.id, following, session.iteration) and r.status = 'pending';
+    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job)
+    select session.id, r.id, 'plan', m,
+           coalesce((select max(j.max_retries) from jobs j where j.stage_run_id = done.id), 3), session.is_test
+    from stage_runs r, unnest(session.models) as m
+    where (r.session_id, r.stage, r.iteration) = (session.id, following, session.iteration)
+    on conflict do nothing;
+end
+$$;

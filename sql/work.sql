@@ -1,0 +1,252 @@
+-- What users make and what runs: projects, sessions, stage runs, jobs, answers, texts, calls.
+--
+-- Identity is in columns, never in names or paths. Foreign keys run one way only (project > session > stage run > job), so
+-- that a dump restores table by table; columns that point sideways or back (parent_job_id, target_contribution_id,
+-- source_contribution_id, artifact) are plain and self_check() verifies them. How jobs move is not decided here.
+
+create table projects (
+    id              uuid        primary key default _uuid_v7(),
+    owner           text        not null,
+    name            text        not null,
+    domain          text        not null,
+    process         text        not null,
+    idempotency_key text,
+    created_at      timestamptz not null default _now(),
+    unique (owner, idempotency_key)
+);
+comment on table projects is 'A prompt with a name, a domain and an owner; the prompt itself is a resource.';
+
+create table sessions (
+    id            uuid        primary key default _uuid_v7(),
+    project_id    uuid        not null references projects on delete cascade,
+    owner         text        not null,
+    process       text        not null,
+    definition_id text        not null references definitions,
+    description   text,
+    models        text[]      not null check (cardinality(models) > 0),
+    current_stage text        not null,
+    through_stage text,
+    iteration     integer     not null default 1 check (iteration > 0),
+    auto_advance  boolean     not null default false,
+    is_test       boolean     not null default false,
+    status        text        not null default 'active' check (status in ('active', 'completed', 'failed', 'cancelled')),
+    created_at    timestamptz not null default _now(),
+    completed_at  timestamptz,
+    check ((status = 'completed') = (completed_at is not null))
+);
+create index sessions_project on sessions (project_id);
+create index sessions_owner on sessions (owner);
+comment on table sessions is 'One run of a process over a project with a set of models. The row is also the lock under which its jobs move.';
+comment on column sessions.through_stage is 'The last stage to run; null means the last stage of the process.';
+
+create table stage_runs (
+    id                      uuid        primary key default _uuid_v7(),
+    session_id              uuid        not null references sessions on delete cascade,
+    stage                   text        not null,
+    iteration               integer     not null check (iteration > 0),
+    status                  text        not null default 'pending' check (status in ('pending', 'running', 'completed', 'failed')),
+    continue_until_complete boolean     not null default true,
+    max_output_tokens       integer     check (max_output_tokens > 0),
+    idempotency_keys        text[]      not null default '{}',
+    created_at              timestamptz not null default _now(),
+    started_at              timestamptz,
+    completed_at            timestamptz,
+    unique (session_id, stage, iteration)
+);
+comment on table stage_runs is 'One stage of one iteration of a session.';
+
+create table jobs (
+    id                     uuid        primary key default _uuid_v7(),
+    session_id             uuid        not null references sessions on delete cascade,
+    stage_run_id           uuid        not null references stage_runs on delete cascade,
+    parent_job_id          uuid,
+    kind                   text        not null,
+    step_key               text,
+    model                  text        not null,
+    group_key              text        not null default '',
+    document_key           text,
+    lineage_id             uuid,
+    reviewer               text,
+    status                 text        not null default 'pending',
+    status_before          text,
+    attempt_count          integer     not null default 0 check (attempt_count >= 0),
+    max_retries            integer     not null default 3 check (max_retries >= 0),
+    continuation_count     integer     not null default 0 check (continuation_count >= 0),
+    target_contribution_id uuid,
+    priority               integer     not null default 0,
+    run_at                 timestamptz not null default _now(),
+    claim_id               bigint,
+    claimed_by             text,
+    lease_until            timestamptz,
+    created_at             timestamptz not null default _now(),
+    started_at             timestamptz,
+    completed_at           timestamptz,
+    payload                jsonb       not null default '{}',
+    results                jsonb,
+    error_details          jsonb,
+    is_test_job            boolean     not null default false,
+    idempotency_key        text,
+    check ((kind = 'plan' and parent_job_id is null) = (step_key is null))
+) with (fillfactor = 70);
+comment on table jobs is 'Units of work. Rows move only through the verbs: claim_jobs, complete_job, fail_job, cancel, pause, resume, retry.';
+comment on column jobs.group_key is 'Which of the groups that a step fans out into this job works on; unique per stage run, step and model.';
+comment on column jobs.reviewer is 'The model whose review of the lineage this job writes or merges.';
+comment on column jobs.attempt_count is 'Attempts charged to the job; a throttled call, a crash and a pause charge none.';
+comment on column jobs.status_before is 'Where the job goes back to when its claim, its wait or its pause ends.';
+comment on column jobs.priority is 'Higher runs first.';
+comment on column jobs.claim_id is 'The fence: drawn anew for each claim; an answer that carries another one is late.';
+
+create sequence claim_ids as bigint;
+comment on sequence claim_ids is 'Every claim draws its fence here.';
+
+-- One list of statuses and kinds, kept in the core crate; every set and check in the database is made from it.
+create table job_statuses (
+    status      text primary key,
+    phase       text not null,
+    description text not null
+);
+comment on table job_statuses is 'The statuses of a job, each with its phase: ready, running, waiting, paused or ended.';
+insert into job_statuses select * from _job_statuses();
+
+create table job_transitions (
+    from_status text not null references job_statuses,
+    to_status   text not null references job_statuses,
+    primary key (from_status, to_status)
+);
+comment on table job_transitions is 'Every legal move of a job from one status to another; anything else is refused.';
+insert into job_transitions select * from _job_transitions();
+
+do $$
+declare
+    statuses text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses);
+    ended    text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ended');
+    ready    text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ready');
+    kinds    text := (select string_agg(quote_literal(kind), ', ') from _job_kinds() as kind);
+begin
+    execute format('alter table jobs add constraint jobs_status_check check (status in (%s))', statuses);
+    execute format('alter table jobs add constraint jobs_status_before_check check (status_before in (%s))', statuses);
+    execute format('alter table jobs add constraint jobs_kind_check check (kind in (%s))', kinds);
+    execute format('alter table jobs add constraint jobs_completed_at_check check ((status in (%s)) = (completed_at is not null))', ended);
+    execute format('create index jobs_ready on jobs (session_id, priority desc, run_at, id) where status in (%s)', ready);
+    execute format('create index jobs_unfinished_children on jobs (parent_job_id) where status not in (%s)', ended);
+    execute format('create index jobs_unfinished_steps on jobs (stage_run_id, step_key) where status not in (%s)', ended);
+end
+$$;
+-- A hash, for it has no order: the planner cannot take it for the claim's walk from session to session, which must meet ready
+-- jobs only.
+create index jobs_session on jobs using hash (session_id);
+create index jobs_parent on jobs (parent_job_id) where parent_job_id is not null;
+create index jobs_claimed on jobs (claimed_by) where status = 'processing';
+create index jobs_leased on jobs (lease_until) where status = 'processing';
+create unique index jobs_root on jobs (stage_run_id, model) where parent_job_id is null;
+create unique index jobs_planned_once on jobs (stage_run_id, step_key, model, group_key, kind, continuation_count)
+    where parent_job_id is not null and status <> 'superseded';
+create unique index jobs_idempotency on jobs (session_id, idempotency_key, model) where idempotency_key is not null;
+
+create table job_dependencies (
+    job_id          uuid not null references jobs on delete cascade,
+    prerequisite_id uuid not null references jobs on delete cascade,
+    primary key (job_id, prerequisite_id),
+    check (job_id <> prerequisite_id)
+);
+create index job_dependencies_prerequisite on job_dependencies (prerequisite_id);
+comment on table job_dependencies is 'Which jobs a job waits for before it may run.';
+
+create table job_inputs (
+    job       uuid    not null references jobs on delete cascade,
+    position  integer not null,
+    artifact  uuid    not null,
+    role      text    not null,
+    relevance double precision not null check (relevance between 0 and 1),
+    primary key (job, position)
+);
+comment on table job_inputs is 'What each job was planned with, and so exactly what is sent; an artifact is a contribution or a resource.';
+
+create table contributions (
+    id                        uuid        primary key default _uuid_v7(),
+    session_id                uuid        not null references sessions on delete cascade,
+    job_id                    uuid        not null references jobs on delete cascade,
+    root_id                   uuid        not null,
+    chunk_no                  integer     not null default 1 check (chunk_no > 0),
+    stage                     text        not null,
+    iteration                 integer     not null,
+    step_key                  text        not null,
+    output_type               text        not null,
+    model                     text        not null,
+    document_key              text,
+    lineage_id                uuid,
+    reviewer                  text,
+    source_prompt_resource_id uuid,
+    is_header                 boolean     not null default false,
+    finish_reason             text        not null
+        check (finish_reason in ('stop', 'length', 'content_filter', 'tool_use', 'error', 'unknown')),
+    input_tokens              bigint      not null default 0,
+    output_tokens             bigint      not null default 0,
+    cached_tokens             bigint      not null default 0,
+    raw_response              jsonb,
+    content                   text        not null,
+    created_at                timestamptz not null default _now(),
+    unique (job_id, chunk_no)
+);
+create index contributions_stage on contributions (session_id, stage, iteration);
+create index contributions_root on contributions (root_id);
+comment on table contributions is 'Raw model answers, one row per answer or chunk of one; never changed after they are saved.';
+comment on column contributions.raw_response is 'What else the provider said with the answer, where it said anything.';
+
+create table resources (
+    id                     uuid        primary key default _uuid_v7(),
+    resource_type          text        not null,
+    project_id             uuid        not null references projects on delete cascade,
+    session_id             uuid        references sessions on delete cascade,
+    job_id                 uuid,
+    stage                  text,
+    iteration              integer,
+    model                  text,
+    document_key           text,
+    lineage_id             uuid,
+    version                integer     not null default 1 check (version > 0),
+    source_contribution_id uuid,
+    name                   text,
+    content                text        not null,
+    mime_type              text        not null default 'text/markdown',
+    created_at             timestamptz not null default _now(),
+    constraint resources_resource_type_check check (resource_type in (
+        'initial_user_prompt', 'seed_prompt', 'planner_prompt', 'turn_prompt', 'continuation_prompt', 'header_context',
+        'assembled_json', 'rendered_document', 'user_feedback', 'rag_context', 'general_resource', 'deployment_context',
+        'domain_standards', 'success_criteria', 'constraint_boundaries', 'stakeholder_considerations', 'reference_documents',
+        'compliance_requirements', 'project_readme', 'project_settings', 'pending_file', 'current_file', 'complete_file'))
+);
+create index resources_project on resources (project_id, resource_type);
+create index resources_session on resources (session_id, stage, iteration);
+create unique index resources_prompt on resources (job_id) where job_id is not null;
+comment on table resources is 'Every other text: prompts, seed prompts, documents, user files, feedback. A prompt is a JSON list of messages.';
+
+create table model_calls (
+    id            uuid        primary key default _uuid_v7(),
+    session_id    uuid        not null references sessions on delete cascade,
+    job_id        uuid        not null references jobs on delete cascade,
+    claim_id      bigint      not null,
+    claimed_by    text        not null,
+    lease_until   timestamptz,
+    attempt       integer     not null,
+    provider      text        not null,
+    model         text        not null,
+    outcome       text        not null default 'open' check (outcome in ('open', 'answered', 'failed', 'late', 'lost')),
+    started_at    timestamptz not null default _now(),
+    first_byte_at timestamptz,
+    finished_at   timestamptz,
+    http_status   integer,
+    error_class   text,
+    error_message text,
+    finish_reason text,
+    input_tokens  bigint,
+    output_tokens bigint,
+    cached_tokens bigint,
+    cost          bigint,
+    unbilled      bigint      not null default 0,
+    unique (job_id, claim_id),
+    check ((outcome = 'open') = (finished_at is null))
+);
+create index model_calls_open on model_calls (claimed_by) where outcome = 'open';
+create index model_calls_session on model_calls (session_id);
+comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';

@@ -1,0 +1,43 @@
+//! Time and the ids made from it. `_now` is the only clock of the SQL side and can be moved by a superuser in tests; ids go by
+//! the true clock always.
+
+use crate::settings;
+use pgrx::prelude::*;
+use std::cell::Cell;
+
+/// Microseconds from the Unix epoch to that of Postgres.
+const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
+
+/// The present moment, as jobs see it.
+#[pg_extern(volatile, parallel_safe)]
+pub(crate) fn _now() -> TimestampWithTimeZone {
+    // SAFETY: reads the system clock, no more.
+    let present = unsafe { pg_sys::GetCurrentTimestamp() } + settings::clock_offset_micros();
+    TimestampWithTimeZone::try_from(present).unwrap_or_else(|_| TimestampWithTimeZone::positive_infinity())
+}
+
+/// A UUID version 7: later ones sort after earlier ones of the same process, whatever the resolution of the clock.
+#[pg_extern(volatile, parallel_safe)]
+pub(crate) fn _uuid_v7() -> pgrx::Uuid {
+    thread_local! { static LAST: Cell<u64> = const { Cell::new(0) }; }
+    // SAFETY: reads the system clock, no more.
+    let micros = (unsafe { pg_sys::GetCurrentTimestamp() } + POSTGRES_EPOCH) as u64;
+    // 48 bits of milliseconds, then 12 bits that count quarter-microseconds, so that ids made within one still differ in order.
+    let tick = ((micros / 1000) << 12) | ((micros % 1000) << 2);
+    let tick = LAST.with(|last| {
+        let next = tick.max(last.get() + 1);
+        last.set(next);
+        next
+    });
+    let mut random = [0u8; 8];
+    // SAFETY: fills exactly the buffer it is given.
+    if !unsafe { pg_sys::pg_strong_random(random.as_mut_ptr().cast(), random.len()) } {
+        pgrx::error!("no random bytes are to be had");
+    }
+    let high = ((tick >> 12) << 16) | 0x7000 | (tick & 0xfff);
+    let low = (u64::from_be_bytes(random) & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
+    let mut bytes = [0u8; 16];
+    bytes[..8].copy_from_slice(&high.to_be_bytes());
+    bytes[8..].copy_from_slice(&low.to_be_bytes());
+    pgrx::Uuid::from_bytes(bytes)
+}

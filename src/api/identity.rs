@@ -1,0 +1,37 @@
+//! What only the server knows of who is asking and of itself: the outer role, whether the extension is being installed, whether
+//! the library is preloaded.
+
+use pgrx::prelude::*;
+
+/// The role that called from outside: not the definer's in a definer function, and following SET ROLE.
+#[pg_extern(stable, parallel_restricted)]
+pub(crate) fn _outer_role() -> pg_sys::Oid {
+    // SAFETY: returns a value of the session's state.
+    unsafe { pg_sys::GetOuterUserId() }
+}
+
+/// Whether the owner is taken from the claims of this role. The settings are read here and not in SQL: before the library is
+/// loaded anyone could set them.
+#[pg_extern(stable, parallel_restricted)]
+pub(crate) fn _has_jwt_identity(role: &str) -> bool {
+    crate::settings::is_jwt_role(role)
+}
+
+/// Whether an extension script is running: what it defines ships, and is not the user's.
+#[pg_extern(stable, parallel_restricted)]
+pub(crate) fn _is_shipping() -> bool {
+    // SAFETY: reads a flag that only this process writes.
+    unsafe { pg_sys::creating_extension }
+}
+
+/// Whether the library was loaded when the server started.
+#[pg_extern(stable, parallel_restricted)]
+fn _is_preloaded() -> bool {
+    crate::worker::is_preloaded()
+}
+
+/// The version of the library, which may differ from that of the extension.
+#[pg_extern(stable, parallel_safe)]
+fn _library_version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}

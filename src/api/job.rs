@@ -1,0 +1,96 @@
+//! The statuses, moves, kinds and error classes of jobs for SQL, from the one list in the core; and what becomes of a failure.
+
+use crate::error::Error;
+use dialectic_core::job::{Kind, Phase, Status};
+use dialectic_core::provider::Class;
+use dialectic_core::retry::{self, Verdict};
+use pgrx::JsonB;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use std::time::Duration;
+
+/// Every status, its phase and what it means.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _job_statuses()
+-> TableIterator<'static, (name!(status, &'static str), name!(phase, &'static str), name!(description, &'static str))> {
+    TableIterator::new(Status::ALL.map(|status| (status.as_str(), phase(status), status.description())))
+}
+
+fn phase(status: Status) -> &'static str {
+    match status.phase() {
+        Phase::Ready => "ready",
+        Phase::Running => "running",
+        Phase::Waiting => "waiting",
+        Phase::Paused => "paused",
+        Phase::Ended => "ended",
+    }
+}
+
+/// Every legal move.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _job_transitions()
+-> TableIterator<'static, (name!(from_status, &'static str), name!(to_status, &'static str))> {
+    TableIterator::new(Status::transitions().map(|(from, to)| (from.as_str(), to.as_str())))
+}
+
+/// Every kind.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _job_kinds() -> SetOfIterator<'static, &'static str> {
+    SetOfIterator::new(Kind::ALL.map(Kind::as_str))
+}
+
+/// The statuses a job can be claimed from.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _ready_statuses() -> Vec<&'static str> {
+    in_phase(Phase::Ready)
+}
+
+/// The statuses of jobs that nobody waits for any longer.
+#[pg_extern(immutable, parallel_safe)]
+fn _ended_statuses() -> Vec<&'static str> {
+    in_phase(Phase::Ended)
+}
+
+fn in_phase(phase: Phase) -> Vec<&'static str> {
+    Status::ALL.into_iter().filter(|status| status.phase() == phase).map(Status::as_str).collect()
+}
+
+/// Every class of error that a call can end with.
+#[pg_extern(immutable, parallel_safe)]
+fn _error_classes() -> Vec<&'static str> {
+    Class::ALL.map(Class::as_str).to_vec()
+}
+
+/// What becomes of a job whose attempt failed: `{status, charged, after}`, where no status means the one it was claimed from
+/// and `after` is in seconds.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _retry_verdict(
+    class: &str,
+    attempts: i32,
+    max_retries: i32,
+    retry_after: Option<f64>,
+    base: f64,
+    most: f64,
+    random: f64,
+) -> Result<JsonB, ErrorReport> {
+    let class: Class =
+        class.parse().map_err(|_| Error::Unknown { argument: "error class", value: class.to_owned() })?;
+    let verdict = retry::verdict(
+        class,
+        u32::try_from(attempts).unwrap_or(0),
+        u32::try_from(max_retries).unwrap_or(0),
+        retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        Duration::try_from_secs_f64(base).unwrap_or_default(),
+        Duration::try_from_secs_f64(most).unwrap_or_default(),
+        random,
+    );
+    let (status, charged, after) = match verdict {
+        Verdict::Return { after } => (None, 0, after),
+        Verdict::Retry { after } => (Some(Status::Retrying), 1, after),
+        Verdict::Fail => (Some(Status::Failed), 1, Duration::ZERO),
+        Verdict::Exhausted => (Some(Status::RetryLoopFailed), 1, Duration::ZERO),
+    };
+    Ok(JsonB(serde_json::json!({
+        "status": status.map(Status::as_str), "charged": charged, "after": after.as_secs_f64()
+    })))
+}

@@ -1,0 +1,73 @@
+//! Server settings, each a private static with a getter. Values that users may change with SQL are in the table
+//! `configuration`; here is only what the server itself must know or what only a superuser may touch.
+
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
+use std::ffi::CString;
+
+/// How far the clock of SQL is moved, in seconds: tests let hours pass in no time.
+static CLOCK_OFFSET: GucSetting<f64> = GucSetting::<f64>::new(0.0);
+/// How owners are told apart: `role`, or `jwt` behind a gateway that signs users in.
+static IDENTITY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"role"));
+/// The roles that such a gateway uses for its users.
+static JWT_ROLES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"anon, authenticated"));
+/// How many calls one claimer has under way at most.
+static MAX_CONCURRENT_CALLS: GucSetting<i32> = GucSetting::<i32>::new(64);
+
+/// Defines the settings and reserves their prefix.
+pub(crate) fn init() {
+    GucRegistry::define_float_guc(
+        c"dialectic.clock_offset",
+        c"Moves the clock that jobs go by, in seconds.",
+        c"For tests only.",
+        &CLOCK_OFFSET,
+        -1e9,
+        1e9,
+        GucContext::Suset,
+        GucFlags::NO_SHOW_ALL,
+    );
+    GucRegistry::define_string_guc(
+        c"dialectic.identity",
+        c"How owners are told apart: role, or jwt.",
+        c"With jwt the owner is the subject of request.jwt.claims, for the roles in dialectic.jwt_roles.",
+        &IDENTITY,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"dialectic.jwt_roles",
+        c"The roles whose owner is taken from their claims.",
+        c"Separated by commas.",
+        &JWT_ROLES,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"dialectic.max_concurrent_calls",
+        c"How many model calls one claimer has under way at most.",
+        c"Each is a thread.",
+        &MAX_CONCURRENT_CALLS,
+        1,
+        10_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    // SAFETY: called once from _PG_init, with a constant string.
+    unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"dialectic".as_ptr()) };
+}
+
+/// The offset of the clock, in microseconds.
+pub(crate) fn clock_offset_micros() -> i64 {
+    (CLOCK_OFFSET.get() * 1e6) as i64
+}
+
+pub(crate) fn max_concurrent_calls() -> usize {
+    usize::try_from(MAX_CONCURRENT_CALLS.get()).unwrap_or(1)
+}
+
+/// Whether owners are told apart by claims and this role is one whose claims count.
+pub(crate) fn is_jwt_role(role: &str) -> bool {
+    let text = |setting: &'static GucSetting<Option<CString>>| {
+        setting.get().and_then(|value| value.into_string().ok()).unwrap_or_default()
+    };
+    text(&IDENTITY) == "jwt" && text(&JWT_ROLES).split(',').any(|listed| listed.trim() == role)
+}

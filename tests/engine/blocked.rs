@@ -1,0 +1,193 @@
+//! The view `blocked`: every job that does not move, with the one cause in words; and nothing while it moves.
+
+mod providers;
+
+use dialectic_tests::*;
+use postgres::Client;
+
+/// Stages whose roots have planned: one execute job per model is pending.
+fn planned(client: &mut Client, models: &[&str]) -> Uuid {
+    let session = generated(client, models);
+    plan_all(client);
+    session
+}
+
+fn plan_all(client: &mut Client) {
+    client
+        .execute("select dialectic.complete_job(c.id, c.claim_id) from dialectic.claim_jobs('planner', 100) c where c.kind = 'plan'", &[])
+        .expect("planning");
+}
+
+fn causes(client: &mut Client) -> Vec<(String, String, Option<String>)> {
+    let rows = client.query("select kind, model, cause from dialectic.blocked order by job_id", &[]).expect("blocked");
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+/// What is blocked is exactly this: kind, model and cause.
+#[track_caller]
+fn blocks(client: &mut Client, expected: &[(&str, &str, &str)]) {
+    let found = causes(client);
+    let alike = found.len() == expected.len()
+        && found
+            .iter()
+            .zip(expected)
+            .all(|((kind, model, cause), (k, m, c))| kind == k && model == m && cause.as_deref() == Some(c));
+    assert!(alike, "blocked: {found:#?}\nexpected: {expected:#?}");
+}
+
+const WAITS_FOR_ONE: &str = "waiting for 1 of its jobs";
+
+#[test]
+fn without_a_worker_every_ready_job_says_so() {
+    let database = Database::new();
+    let mut client = database.connect();
+    planned(&mut client, &["sim-a"]);
+    let no_worker = "no worker: nobody works the queue; CALL dialectic.run_pending()";
+    blocks(&mut client, &[("plan", "sim-a", WAITS_FOR_ONE), ("execute", "sim-a", no_worker)]);
+}
+
+#[test]
+fn a_paused_job_names_the_person_or_the_wallet() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let session = generated(&mut client, &["sim-a"]);
+    client.execute("select dialectic.pause($1)", &[&session]).expect("pause");
+    blocks(&mut client, &[("plan", "sim-a", "paused by a person; resume() lets it go on")]);
+
+    client.execute("select dialectic.resume($1)", &[&session]).expect("resume");
+    client
+        .execute("update dialectic.jobs set status = 'paused_nsf', status_before = status", &[])
+        .expect("a legal move");
+    blocks(&mut client, &[("plan", "sim-a", "no funds: the wallet of the owner is empty")]);
+}
+
+#[test]
+fn a_job_that_needs_another_names_it() {
+    let database = Database::new();
+    let mut client = database.connect();
+    planned(&mut client, &["sim-a", "sim-b"]);
+    let job = "select id from dialectic.jobs where kind = 'execute' and model = $1";
+    let (first, second): (Uuid, Uuid) = (one(&mut client, job, &[&"sim-a"]), one(&mut client, job, &[&"sim-b"]));
+    let status: String = one(&mut client, "select dialectic._wait_for($1, array[$2::uuid])", &[&second, &first]);
+    assert_eq!(status, "waiting_for_prerequisite");
+    let cause: String = one(&mut client, "select cause from dialectic.blocked where job_id = $1", &[&second]);
+    assert_eq!(cause, format!("waiting for job {first} (thesis, pending)"));
+}
+
+#[test]
+fn a_root_with_nothing_of_its_own_left_names_the_other_models() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let session: Uuid = one(
+        &mut client,
+        "select dialectic.start_session(dialectic.create_project('Law', 'Is this a law?', process => 'essay'), '{sim-a,sim-b}')",
+        &[],
+    );
+    for _ in ["thesis", "antithesis"] {
+        client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
+        client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+        client.execute("select dialectic.submit_stage($1)", &[&session]).expect("submit_stage");
+    }
+    client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
+    plan_all(&mut client);
+    // The reductions of both models read the pairs of both; only sim-a has written its four.
+    let written = client
+        .execute(
+            "select dialectic.complete_job(c.id, c.claim_id, 'A pair.') from dialectic.claim_jobs('writer', 100) c where c.model = 'sim-a'",
+            &[],
+        )
+        .expect("complete_job");
+    assert_eq!(written, 4);
+    // Its root was woken, finds nothing that may begin, and waits again.
+    plan_all(&mut client);
+    blocks(
+        &mut client,
+        &[
+            ("plan", "sim-a", "waiting for the other models of the stage: sim-b"),
+            ("plan", "sim-b", "waiting for 4 of its jobs"),
+        ],
+    );
+}
+
+#[test]
+fn a_lease_that_passed_and_a_claimer_that_died_are_named() {
+    let database = Database::new();
+    let mut client = database.connect();
+    generated(&mut client, &["sim-a"]);
+    client.execute("select dialectic.claim_jobs('outside', 1, '10 min')", &[]).expect("claim_jobs");
+    blocks(&mut client, &[]);
+    client.batch_execute("set dialectic.clock_offset = 601").expect("time passes");
+    blocks(&mut client, &[("plan", "sim-a", "its worker let the lease pass; the next claim frees it")]);
+
+    let mut claimer = database.connect();
+    claimer.batch_execute("set dialectic.clock_offset = 601").expect("time passes");
+    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
+    assert_eq!(one::<i32>(&mut claimer, "select dialectic._take($1, 10)", &[&name]), 1);
+    blocks(&mut client, &[]);
+    let process = pid(&mut claimer);
+    assert!(one::<bool>(&mut client, "select pg_terminate_backend($1, 10000)", &[&process]));
+    blocks(&mut client, &[("plan", "sim-a", "its claimer died; the next claim frees it")]);
+}
+
+#[test]
+fn a_test_job_waits_for_run_pending_even_while_a_claimer_lives() {
+    let database = Database::new();
+    let mut client = database.connect();
+    client
+        .execute("select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay', test => true)", &[])
+        .expect("run");
+    let mut claimer = database.connect();
+    claimer.execute("select dialectic._open_claimer('law')", &[]).expect("a claimer");
+    blocks(&mut client, &[("plan", "sim-a", "a test job: only run_pending works it")]);
+}
+
+#[test]
+fn what_should_have_been_woken_says_so() {
+    let database = Database::new();
+    let mut client = database.connect();
+    generated(&mut client, &["sim-a"]);
+    for (status, cause) in [
+        ("waiting_for_prerequisite", "waiting for nothing: it should have been woken; see self_check()"),
+        ("waiting_for_children", "waiting for the other models of the stage: none is left; see self_check()"),
+    ] {
+        client.batch_execute("begin; set local session_replication_role = replica").expect("by force");
+        client.execute("update dialectic.jobs set status = $1", &[&status]).expect("a stranded job");
+        blocks(&mut client, &[("plan", "sim-a", cause)]);
+        client.batch_execute("rollback").expect("rollback");
+    }
+}
+
+#[test]
+fn nothing_is_listed_while_it_moves_and_nothing_when_all_is_done() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let session = planned(&mut client, &["sim-a", "sim-b"]);
+    let mut claimer = database.connect();
+    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
+    // Ready jobs that a living claimer may take, then jobs it has taken: only the roots wait.
+    let roots = [("plan", "sim-a", WAITS_FOR_ONE), ("plan", "sim-b", WAITS_FOR_ONE)];
+    blocks(&mut client, &roots);
+    claimer.execute("select dialectic._take($1, 10)", &[&name]).expect("_take");
+    blocks(&mut client, &roots);
+    drop(claimer);
+    eventually("the claimer is gone", || one(&mut client, "select claimers = 0 from dialectic.health()", &[]));
+
+    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    blocks(&mut client, &[]);
+    assert_eq!(
+        one::<i64>(&mut client, "select count(*) from dialectic.documents where session_id = $1", &[&session]),
+        2
+    );
+}
+
+#[test]
+fn the_causes_end_with_one_that_always_holds() {
+    // The clock and the claimers move while the view is read: a job listed as not due may be due when its cause is asked for.
+    let database = Database::new();
+    let ends: bool = one(
+        &mut database.connect(),
+        r"select pg_get_viewdef('dialectic.blocked'::regclass) ~ 'ELSE ''[^'']+''::text\s+END AS cause'",
+        &[],
+    );
+    assert!(ends);
+}

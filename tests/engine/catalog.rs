@@ -1,0 +1,266 @@
+//! Laws of the catalog: what is in the schema, under which names, described and pinned as promised.
+//!
+//! Everything is read from the system catalogs of a fresh install; nothing runs here but helpers. Calls are in
+//! catalog_calls.rs.
+
+use dialectic_tests::*;
+use postgres::Client;
+
+/// Procedures that commit as they go and so can have neither SECURITY DEFINER nor SET.
+const COMMITTING: [&str; 2] = ["run_pending", "wait"];
+
+/// The public functions and procedures with the arguments they can be called by, in order.
+const SURFACE: [(&str, &str); 33] = [
+    ("run", "prompt, models, process, domain, name, through, test"),
+    ("create_project", "name, prompt, domain, process, idempotency_key"),
+    ("add_resource", "project, name, content, kind"),
+    ("start_session", "project, models, description, auto_advance"),
+    (
+        "generate",
+        "session, stage, models, continue_until_complete, max_retries, max_output_tokens, idempotency_key, test",
+    ),
+    ("submit_stage", "session, feedback"),
+    ("cancel", "id"),
+    ("pause", "id"),
+    ("resume", "id"),
+    ("retry", "id"),
+    ("wait", "session, timeout"),
+    ("run_pending", "max_jobs"),
+    ("progress", "session"),
+    ("job_tree", "session"),
+    ("health", ""),
+    ("self_check", ""),
+    ("define_process", "name, stages, description"),
+    ("define_stage", "process, slug, recipe, display_name, seed_prompt_template"),
+    ("validate_recipe", "recipe"),
+    ("plan", "recipe, sources, models"),
+    ("set_prompt", "name, body"),
+    ("set_domain", "domain"),
+    ("render_prompt", "name, vars"),
+    ("add_provider", "name, api, base_url, max_concurrency, requests_per_minute, tokens_per_minute"),
+    (
+        "add_model",
+        "name, provider, api_model, context_window, max_output_tokens, tokenizer, input_price, output_price, settings",
+    ),
+    ("set_config", "key, value"),
+    ("get_config", "key"),
+    ("claim_jobs", "worker, max_jobs, lease"),
+    ("job_request", "job"),
+    ("complete_job", "job, claim_id, answer, finish_reason, usage"),
+    ("fail_job", "job, claim_id, class, message, retry_after"),
+    ("grant_user", "role"),
+    ("grant_admin", "role"),
+];
+
+/// Columns that users query, table by table.
+const COLUMNS: [(&str, &str); 9] = [
+    (
+        "sessions",
+        "id project_id owner process models current_stage iteration auto_advance status created_at completed_at",
+    ),
+    ("stage_runs", "id session_id stage iteration status"),
+    (
+        "jobs",
+        "id session_id stage_run_id parent_job_id kind step_key model document_key lineage_id status attempt_count max_retries \
+         continuation_count target_contribution_id run_at priority claim_id claimed_by lease_until status_before created_at \
+         started_at completed_at payload results error_details is_test_job idempotency_key",
+    ),
+    ("job_inputs", "job artifact role relevance"),
+    (
+        "contributions",
+        "id session_id job_id root_id chunk_no stage iteration step_key output_type model document_key lineage_id \
+         source_prompt_resource_id is_header finish_reason input_tokens output_tokens cached_tokens raw_response content",
+    ),
+    (
+        "resources",
+        "id resource_type project_id session_id stage iteration model document_key lineage_id version source_contribution_id \
+         content mime_type",
+    ),
+    (
+        "model_calls",
+        "job_id claim_id attempt provider model started_at first_byte_at finished_at http_status error_class input_tokens \
+         output_tokens cached_tokens cost unbilled",
+    ),
+    ("documents", "session_id iteration stage model lineage document_key path content version stale tokens cost"),
+    ("configuration", "key value description"),
+];
+
+fn fresh() -> (Database, Client) {
+    let database = Database::new();
+    let client = database.connect();
+    (database, client)
+}
+
+fn none(client: &mut Client, query: &str) {
+    let found: Vec<String> = column(client, query, &[]);
+    assert!(found.is_empty(), "{query}\n{found:#?}");
+}
+
+#[test]
+fn every_public_object_has_a_comment() {
+    let (_database, mut client) = fresh();
+    none(
+        &mut client,
+        "select c.relname::text from pg_class c where c.relnamespace = 'dialectic'::regnamespace and c.relkind in ('r', 'v', 'm', 'S') \
+         and coalesce(obj_description(c.oid, 'pg_class'), '') = ''",
+    );
+    none(
+        &mut client,
+        "select p.oid::regprocedure::text from pg_proc p join pg_language l on l.oid = p.prolang \
+         where p.pronamespace = 'dialectic'::regnamespace and p.proname not like '\\_%' and l.lanname <> 'c' \
+         and coalesce(obj_description(p.oid, 'pg_proc'), '') = ''",
+    );
+}
+
+#[test]
+fn the_public_functions_are_these_with_these_arguments() {
+    let (_database, mut client) = fresh();
+    let rows = client
+        .query(
+            "select p.proname::text, array_to_string(p.proargnames[1:p.pronargs], ', ') from pg_proc p \
+             where p.pronamespace = 'dialectic'::regnamespace and p.proname not like '\\_%' and p.prorettype <> 'trigger'::regtype",
+            &[],
+        )
+        .expect("functions");
+    let mut found: Vec<(String, String)> =
+        rows.iter().map(|row| (row.get(0), row.get::<_, Option<String>>(1).unwrap_or_default())).collect();
+    let mut promised: Vec<(String, String)> =
+        SURFACE.iter().map(|(name, arguments)| ((*name).to_owned(), (*arguments).to_owned())).collect();
+    found.sort();
+    promised.sort();
+    assert_eq!(found, promised);
+}
+
+#[test]
+fn the_columns_that_users_query_keep_their_names() {
+    let (_database, mut client) = fresh();
+    for (table, columns) in COLUMNS {
+        let found: Vec<String> = column(
+            &mut client,
+            "select attname::text from pg_attribute where attrelid = ('dialectic.' || $1)::regclass and attnum > 0 and not attisdropped",
+            &[&table],
+        );
+        let missing: Vec<&str> =
+            columns.split_whitespace().filter(|name| !found.iter().any(|column| column == name)).collect();
+        assert!(missing.is_empty(), "{table} lacks {missing:?}; it has {found:?}");
+    }
+    none(
+        &mut client,
+        "select v from unnest(array['blocked', 'documents']) as v where not exists ( \
+         select from pg_class where oid = to_regclass('dialectic.' || v) and relkind = 'v' and 'security_invoker=true' = any (reloptions))",
+    );
+}
+
+#[test]
+fn every_sql_function_pins_its_search_path_but_those_that_commit() {
+    let (_database, mut client) = fresh();
+    let loose: Vec<String> = column(
+        &mut client,
+        "select p.proname::text from pg_proc p join pg_language l on l.oid = p.prolang \
+         where p.pronamespace = 'dialectic'::regnamespace and l.lanname in ('sql', 'plpgsql') \
+         and p.proconfig is distinct from array['search_path=pg_catalog, dialectic, pg_temp'] order by 1",
+        &[],
+    );
+    assert_eq!(loose, COMMITTING);
+    none(
+        &mut client,
+        "select p.proname::text from pg_proc p where p.pronamespace = 'dialectic'::regnamespace \
+         and p.proname in ('run_pending', 'wait') and (p.prosecdef or p.proconfig is not null)",
+    );
+    // A function in Rust cannot pin anything, so none may run with the rights of its owner.
+    none(
+        &mut client,
+        "select p.proname::text from pg_proc p join pg_language l on l.oid = p.prolang \
+         where p.pronamespace = 'dialectic'::regnamespace and l.lanname = 'c' and p.prosecdef",
+    );
+}
+
+#[test]
+fn those_that_commit_qualify_every_operator_function_and_type() {
+    let (_database, mut client) = fresh();
+    for name in COMMITTING {
+        // What is left when comments, literals and all that is qualified or built into the grammar are taken away.
+        let bare: Vec<String> = column(
+            &mut client,
+            r"with source(body) as (select prosrc from pg_proc where proname = $1 and pronamespace = 'dialectic'::regnamespace),
+              text(body) as (select regexp_replace(regexp_replace(body, '--[^\n]*', '', 'g'), '''[^'']*''', '''''', 'g') from source),
+              plain(body) as (
+                  select regexp_replace(regexp_replace(regexp_replace(regexp_replace(body,
+                      'operator\(pg_catalog\.[^)]+\)', ' ', 'g'),
+                      '::pg_catalog\.', ' ', 'g'),
+                      '\m(errcode|detail|hint) = ', ' ', 'g'),
+                      ':=', ' ', 'g') from text)
+              select m[1] from plain, regexp_matches(body, '([-+*/<>=~!@#%^&|`?]+)', 'g') as m
+              union all
+              select m[1] from plain, regexp_matches(body, '(?:^|[^.\w])(\w+)\s*\(', 'g') as m where m[1] not in ('coalesce', 'least', 'exists')
+              union all
+              select m[1] from plain, regexp_matches(split_part(body, 'begin', 1), '\m(?:constant\s+)?(\w+)(?:\[\])?\s*(?:;|''''|$)', 'gn') as m
+              where m[1] !~ '^\d+$' and body ~ ('\s' || m[1] || '(\[\])?\s*;') and m[1] not in ('record', 'max_jobs')",
+            &[&name],
+        );
+        let qualified = ["text", "int4", "uuid", "jsonb", "float8", "bool", "timestamptz", "timeout", "0"];
+        let bare: Vec<&String> = bare.iter().filter(|word| !qualified.contains(&word.as_str())).collect();
+        assert!(bare.is_empty(), "{name}: not qualified: {bare:?}");
+    }
+}
+
+#[test]
+fn there_is_one_list_of_statuses_and_of_moves() {
+    let (_database, mut client) = fresh();
+    let statuses = |query: &str, client: &mut Client| -> Vec<String> { column(client, query, &[]) };
+    let listed = statuses(
+        "select status || ' ' || phase || ' ' || description from dialectic.job_statuses order by 1",
+        &mut client,
+    );
+    let in_rust = statuses(
+        "select status || ' ' || phase || ' ' || description from dialectic._job_statuses() order by 1",
+        &mut client,
+    );
+    assert_eq!(listed, in_rust);
+    assert_eq!(listed.len(), 14);
+    let names = statuses("select status from dialectic.job_statuses order by 1", &mut client);
+    for check in ["jobs_status_check", "jobs_status_before_check"] {
+        let checked = statuses(
+            &format!(
+                "select m[1] from pg_constraint, regexp_matches(pg_get_constraintdef(oid), '''([a-z_]+)''', 'g') as m \
+                 where conname = '{check}' and conrelid = 'dialectic.jobs'::regclass order by 1"
+            ),
+            &mut client,
+        );
+        assert_eq!(checked, names, "{check}");
+    }
+    for (phase, function) in [("ready", "_ready_statuses"), ("ended", "_ended_statuses")] {
+        let of_phase = statuses(
+            &format!("select status from dialectic.job_statuses where phase = '{phase}' order by 1"),
+            &mut client,
+        );
+        let of_function =
+            statuses(&format!("select s from unnest(dialectic.{function}()) as s order by 1"), &mut client);
+        assert_eq!(of_phase, of_function);
+    }
+    let moves =
+        statuses("select from_status || ' ' || to_status from dialectic.job_transitions order by 1", &mut client);
+    let rust_moves =
+        statuses("select from_status || ' ' || to_status from dialectic._job_transitions() order by 1", &mut client);
+    assert_eq!(moves, rust_moves);
+    assert!(moves.contains(&"pending processing".to_owned()));
+}
+
+#[test]
+fn foreign_keys_run_one_way() {
+    let (_database, mut client) = fresh();
+    let keys: i64 = one(
+        &mut client,
+        "select count(*) from pg_constraint where contype = 'f' and connamespace = 'dialectic'::regnamespace",
+        &[],
+    );
+    assert!(keys > 10, "{keys} foreign keys");
+    none(
+        &mut client,
+        "with recursive reach(origin, here) as ( \
+             select conrelid, confrelid from pg_constraint where contype = 'f' and connamespace = 'dialectic'::regnamespace \
+             union \
+             select r.origin, c.confrelid from reach r join pg_constraint c on c.conrelid = r.here and c.contype = 'f') \
+         select origin::regclass::text from reach where origin = here",
+    );
+}

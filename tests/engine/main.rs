@@ -1,0 +1,33 @@
+//! Laws of the engine, seen over real connections to a real server. One file per matter, each test named after its law.
+
+mod attacks;
+mod bad_input;
+mod bad_numbers;
+mod bad_recipes;
+mod blocked;
+mod by_hand;
+mod catalog;
+mod catalog_calls;
+mod catalog_indexes;
+mod dump;
+mod dump_rows;
+mod essay;
+mod failures;
+mod fences;
+mod hand_offs;
+mod health;
+mod hijack;
+mod hostile_text;
+mod identity;
+mod lost_calls;
+mod many_jobs;
+mod missing_values;
+mod out_of_order;
+mod owners;
+mod privileges;
+mod races;
+mod run_pending;
+mod scenarios;
+mod seed;
+mod self_check;
+mod wake_races;

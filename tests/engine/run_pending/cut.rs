@@ -1,0 +1,127 @@
+//! `CALL run_pending()` can be cut at any moment and loses nothing but the call under way, and it holds nothing while it waits.
+
+use super::{OPEN_CALLS, in_background, latency};
+use dialectic_tests::*;
+use postgres::Client;
+use std::time::{Duration, Instant};
+
+/// An essay with one call in flight that takes a minute, cut by `cut`; the queue must go on as if nothing had been.
+///
+/// `cut` gets the process and the moment the call was made, and returns the moment at which it cuts.
+fn a_cut_call_is_lost_and_costs_nothing(
+    setup: &str,
+    cut: impl FnOnce(&mut Client, i32, Instant) -> Instant,
+    sqlstate: &str,
+) {
+    let database = Database::new();
+    let mut client = database.connect();
+    latency(&mut client, "slow", 60_000);
+    let session: Uuid =
+        one(&mut client, "select dialectic.run('Why laws?', models => '{slow}', process => 'essay')", &[]);
+    let mut worker = database.connect();
+    worker.batch_execute(setup).expect("setup");
+    let process = pid(&mut worker);
+    let begun = Instant::now();
+    let running = in_background(worker, "call dialectic.run_pending()");
+    eventually("a call is in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) == 1);
+
+    let cut_at = cut(&mut client, process, begun);
+    let (mut worker, result) = running.join().expect("the thread ends");
+    assert!(cut_at.elapsed() < Duration::from_secs(2), "it ended after {:?}", cut_at.elapsed());
+    assert_eq!(result.expect_err("it was cut").code().map(|code| code.code().to_owned()).as_deref(), Some(sqlstate));
+    if sqlstate == "57014" {
+        assert_eq!(one::<i32>(&mut worker, "select 1", &[]), 1);
+    }
+    eventually("its lock is released", || one::<i64>(&mut client, "select claimers from dialectic.health()", &[]) == 0);
+
+    latency(&mut client, "slow", 0);
+    let begun = Instant::now();
+    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    assert!(begun.elapsed() < Duration::from_secs(20), "the job was not free at once");
+    assert_eq!(
+        one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&session]),
+        "completed"
+    );
+    let outcomes: Vec<String> = column(
+        &mut client,
+        "select format('%s %s', count(*), outcome) from dialectic.model_calls where session_id = $1 group by outcome order by outcome",
+        &[&session],
+    );
+    assert_eq!(outcomes, ["5 answered", "1 lost"]);
+    let charged: Vec<i32> =
+        column(&mut client, "select distinct attempt_count from dialectic.jobs where kind = 'execute'", &[]);
+    assert_eq!(charged, [1]);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_cancelled_run_pending_loses_only_its_call() {
+    let cancel = |client: &mut Client, process: i32, _| {
+        assert!(one::<bool>(client, "select pg_cancel_backend($1)", &[&process]));
+        Instant::now()
+    };
+    a_cut_call_is_lost_and_costs_nothing("", cancel, "57014");
+}
+
+#[test]
+fn a_run_pending_that_times_out_loses_only_its_call() {
+    let timeout = |_: &mut Client, _, begun: Instant| begun + Duration::from_secs(4);
+    a_cut_call_is_lost_and_costs_nothing("set statement_timeout = '4s'", timeout, "57014");
+}
+
+#[test]
+fn a_terminated_run_pending_loses_only_its_call() {
+    let terminate = |client: &mut Client, process: i32, _| {
+        assert!(one::<bool>(client, "select pg_terminate_backend($1)", &[&process]));
+        Instant::now()
+    };
+    a_cut_call_is_lost_and_costs_nothing("", terminate, "57P01");
+}
+
+#[test]
+fn no_snapshot_is_held_while_a_model_is_called() {
+    let database = Database::new();
+    let mut client = database.connect();
+    latency(&mut client, "slow", 60_000);
+    client.execute("select dialectic.run('Why laws?', models => '{slow}', process => 'essay')", &[]).expect("run");
+    nothing_is_held_by_the_one_who_waits(&database, &mut client, |client| one::<i64>(client, OPEN_CALLS, &[]) == 1);
+}
+
+#[test]
+fn no_snapshot_is_held_while_a_retry_is_waited_for() {
+    let database = Database::new();
+    let mut client = database.connect();
+    generated(&mut client, &["sim-a"]);
+    client.batch_execute("update dialectic.jobs set run_at = now() + interval '29 seconds'").expect("later");
+    nothing_is_held_by_the_one_who_waits(&database, &mut client, |client| {
+        one::<i64>(client, "select claimers from dialectic.health()", &[]) == 1
+    });
+}
+
+fn nothing_is_held_by_the_one_who_waits(database: &Database, client: &mut Client, waits: impl Fn(&mut Client) -> bool) {
+    let mut worker = database.connect();
+    let process = pid(&mut worker);
+    let running = in_background(worker, "call dialectic.run_pending()");
+    eventually("run_pending has come so far", || waits(client));
+    let mut held = (String::new(), String::new());
+    eventually("it waits", || {
+        let row = client
+            .query_one(
+                "select wait_event_type = 'Extension', coalesce(backend_xmin::text, 'none'), coalesce(backend_xid::text, 'none') \
+                 from pg_stat_activity where pid = $1",
+                &[&process],
+            )
+            .expect("pg_stat_activity");
+        held = (row.get(1), row.get(2));
+        row.get::<_, Option<bool>>(0) == Some(true)
+    });
+    assert_eq!(held, ("none".to_owned(), "none".to_owned()));
+    let rows_locked: i64 = one(
+        client,
+        "select count(*) from pg_locks where pid = $1 and locktype in ('tuple', 'transactionid')",
+        &[&process],
+    );
+    assert_eq!(rows_locked, 0);
+    client.execute("select pg_cancel_backend($1)", &[&process]).expect("cancel");
+    running.join().expect("the thread ends").1.expect_err("it was cut");
+}

@@ -1,0 +1,172 @@
+//! self_check names the law that is broken, and no other. Each law is broken by force, past triggers and foreign keys, in a
+//! transaction that is rolled back.
+
+use dialectic_tests::*;
+use std::collections::BTreeSet;
+
+/// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
+///
+/// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
+const LAWS: [(&str, &str, &str); 15] = [
+    (
+        "a parent exists in the session of its child",
+        "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
+        "parent 00000000-0000-0000-0000-000000000001 does not",
+    ),
+    (
+        "a continued answer exists",
+        "update dialectic.jobs set target_contribution_id = '00000000-0000-0000-0000-000000000002' where step_key = 'final' returning id",
+        "contribution 00000000-0000-0000-0000-000000000002 does not",
+    ),
+    (
+        "the source of a text exists",
+        "update dialectic.resources set source_contribution_id = '00000000-0000-0000-0000-000000000003' \
+         where id = (select id from dialectic.resources where resource_type = 'seed_prompt' limit 1) returning id",
+        "contribution 00000000-0000-0000-0000-000000000003 does not",
+    ),
+    (
+        "an input exists",
+        "update dialectic.job_inputs i set artifact = '00000000-0000-0000-0000-000000000004' \
+         from dialectic.jobs j where j.id = i.job and j.step_key = 'thesis' returning i.job",
+        "artifact 00000000-0000-0000-0000-000000000004 does not",
+    ),
+    (
+        "a running job is claimed, and no other is",
+        "update dialectic.jobs set claim_id = 7, claimed_by = 'somebody' where step_key = 'final' returning id",
+        "completed with claim 7 by somebody",
+    ),
+    (
+        "a running job is claimed, and no other is",
+        "update dialectic.jobs set status = 'processing' where status = 'pending' returning id",
+        "processing with claim none by nobody",
+    ),
+    (
+        "nobody waits for what has ended",
+        "update dialectic.jobs set status = 'waiting_for_prerequisite' where status = 'pending' returning id",
+        "all its prerequisites are complete",
+    ),
+    (
+        "a parent waits only while somebody works",
+        "update dialectic.jobs set status = 'waiting_for_children' where status = 'pending' returning id",
+        "no job of its stage run can move",
+    ),
+    (
+        "a failed child fails its parent",
+        "with gone as (delete from dialectic.contributions where step_key = 'final') \
+         update dialectic.jobs set status = 'retry_loop_failed' where step_key = 'final' returning parent_job_id",
+        "is retry_loop_failed, the parent is completed",
+    ),
+    (
+        "a completed job has its answer, exactly once",
+        "delete from dialectic.contributions where step_key = 'final' returning job_id",
+        "it has 0",
+    ),
+    (
+        "a completed job has its answer, exactly once",
+        "insert into dialectic.contributions (session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, finish_reason, content) \
+         select session_id, job_id, root_id, 2, stage, iteration, step_key, output_type, model, 'stop', 'again' \
+         from dialectic.contributions where step_key = 'final' returning job_id",
+        "it has 2",
+    ),
+    (
+        "an answer belongs to a job that completed",
+        "update dialectic.jobs j set status = 'cancelled' from dialectic.contributions c \
+         where c.job_id = j.id and j.step_key = 'final' returning c.id",
+        "is cancelled",
+    ),
+    (
+        "an open call belongs to a running job",
+        "update dialectic.model_calls c set outcome = 'open', finished_at = null, started_at = now() - interval '2 hours' \
+         from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
+        "is completed",
+    ),
+    (
+        "a stage run ends when its roots have ended",
+        "update dialectic.stage_runs set status = 'running' where stage = 'synthesis' returning id",
+        "it is running",
+    ),
+    (
+        "the provider of a model exists",
+        "insert into dialectic.models (name, provider, api_model, context_window, max_output_tokens, tokenizer, input_price, output_price) \
+         values ('stray', 'nowhere', 'stray', 1000, 100, 'simulator', 0, 0) returning null::uuid",
+        "model stray names provider nowhere",
+    ),
+];
+
+fn broken(client: &mut postgres::Client) -> Vec<(String, Option<Uuid>, String)> {
+    let rows = client.query("select law, object, problem from dialectic.self_check()", &[]).expect("self_check");
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+#[test]
+fn a_broken_law_is_named_with_its_object_and_no_other_is() {
+    let database = Database::new();
+    let mut client = database.connect();
+    client.execute("select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay')", &[]).expect("run");
+    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    generated(&mut client, &["sim-a"]);
+    assert_sound(&mut client);
+
+    for (law, breach, word) in LAWS {
+        client.batch_execute("begin; set local session_replication_role = replica").expect("by force");
+        let object: Option<Uuid> = one(&mut client, breach, &[]);
+        let found = broken(&mut client);
+        client.batch_execute("rollback").expect("rollback");
+        assert_eq!(found.len(), 1, "{law}: {found:#?}");
+        assert_eq!((found[0].0.as_str(), found[0].1), (law, object));
+        assert!(found[0].2.contains(word), "{law}: {}", found[0].2);
+    }
+    assert_sound(&mut client);
+}
+
+#[test]
+fn every_law_that_self_check_knows_is_broken_here() {
+    let database = Database::new();
+    let known: Vec<String> = column(
+        &mut database.connect(),
+        "select (regexp_matches(prosrc, 'select ''([^'']+)'',', 'g'))[1] from pg_proc where oid = 'dialectic.self_check()'::regprocedure",
+        &[],
+    );
+    let known: BTreeSet<&str> = known.iter().map(String::as_str).collect();
+    assert_eq!(known, LAWS.iter().map(|(law, ..)| *law).collect());
+}
+
+#[test]
+fn a_sound_engine_breaks_no_law_at_any_step() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let session: Uuid =
+        one(&mut client, "select dialectic.run('Why laws?', models => '{sim-a,sim-b}', process => 'essay')", &[]);
+    let unfinished = "select count(*) from dialectic.jobs where session_id = $1 and completed_at is null";
+    while one::<i64>(&mut client, unfinished, &[&session]) > 0 {
+        client.batch_execute("call dialectic.run_pending(1)").expect("run_pending");
+        assert_sound(&mut client);
+    }
+    assert_eq!(
+        one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&session]),
+        "completed"
+    );
+}
+
+#[test]
+fn a_session_that_is_paused_cancelled_or_failed_breaks_no_law() {
+    let database = Database::new();
+    let mut client = database.connect();
+    for end in ["pause", "cancel"] {
+        let session = generated(&mut client, &["sim-a", "sim-b"]);
+        assert_eq!(one::<i32>(&mut client, &format!("select dialectic.{end}($1)"), &[&session]), 2);
+        assert_sound(&mut client);
+    }
+    client
+        .execute("select dialectic.add_model('bad', 'simulator', settings => '{\"fail_always\": true, \"fail_class\": \"permanent\"}')", &[])
+        .expect("add_model");
+    let session = generated(&mut client, &["bad", "sim-a"]);
+    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    let roots: Vec<String> = column(
+        &mut client,
+        "select status from dialectic.jobs where session_id = $1 and parent_job_id is null order by model",
+        &[&session],
+    );
+    assert_eq!(roots, ["failed", "completed"]);
+    assert_sound(&mut client);
+}

@@ -117,7 +117,7 @@ create table definitions (
 comment on table definitions is
     'A process as a session started with it: stages with their recipes, prompts and overlays, named by the SHA-256 of all that and never changed.';
 
--- The row that counts for each name: the user''s where there is one, else the shipped one; of several versions the newest.
+-- The row that counts for each name: the user's where there is one, else the shipped one; of several versions the newest.
 create view _current_models with (security_invoker) as
     select distinct on (name) * from models order by name, is_shipped;
 create view _current_providers with (security_invoker) as

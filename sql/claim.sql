@@ -3,7 +3,7 @@
 -- A claimer inside the server holds an advisory lock on its name while it lives, so its claims are void the moment it dies;
 -- one outside has a lease. Claims take rows with SKIP LOCKED and no other lock; every claim draws a new fence.
 
--- The advisory lock of a claimer; the first key tells our locks from anyone else''s.
+-- The advisory lock of a claimer; the first key tells our locks from anyone else's.
 create function _claimer_key(claimer text, out space integer, out key integer)
     language sql immutable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -11,15 +11,21 @@ as $$
     select 1684626796, hashtext(claimer)
 $$;
 
+create view _claimer_locks with (security_invoker) as
+    select l.pid, l.objid, l.mode
+    from pg_locks l
+    where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+      and l.database = (select oid from pg_database where datname = current_database())
+      and l.classid = (select k.space::oid from _claimer_key('') as k);
+comment on view _claimer_locks is 'The advisory locks that claimers of this database hold.';
+
 create function _claimer_lives(claimer text) returns boolean
     language sql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select exists (
-        select from pg_locks l, _claimer_key(claimer) as k
-        where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.mode = 'ExclusiveLock'
-          and l.database = (select oid from pg_database where datname = current_database())
-          and l.classid = k.space::oid and l.objid = (k.key::bigint & 4294967295)::oid
+        select from _claimer_locks l, _claimer_key(claimer) as k
+        where l.mode = 'ExclusiveLock' and l.objid = (k.key::bigint & 4294967295)::oid
           -- The name of a claimer says whose lock it is; anybody can take a lock.
           and l.pid::text = split_part(claimer, ':', 2))
 $$;
@@ -28,11 +34,7 @@ create function _any_claimer_lives() returns boolean
     language sql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select exists (
-        select from pg_locks l
-        where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-          and l.database = (select oid from pg_database where datname = current_database())
-          and l.classid = (select k.space::oid from _claimer_key('') as k))
+    select exists (select from _claimer_locks)
 $$;
 
 create function claim_jobs(worker text, max_jobs integer, lease interval default '5 min') returns setof jobs

@@ -54,11 +54,7 @@ as $$
 begin
     worker_alive := false;
     preloaded := _is_preloaded();
-    select count(*) into claimers
-    from pg_locks l
-    where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-      and l.database = (select oid from pg_database where datname = current_database())
-      and l.classid = (select k.space::oid from _claimer_key('') as k);
+    select count(*) into claimers from _claimer_locks;
     select count(*), _now() - min(j.run_at) into queue_depth, oldest_due_job
     from jobs j
     where j.status = any (_ready_statuses()) and j.run_at <= _now() and not j.is_test_job

@@ -9,10 +9,7 @@ create function progress(session uuid)
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    if not exists (select from sessions s where s.id = progress.session) then
-        raise exception 'session "%" does not exist', coalesce(progress.session::text, 'null')
-            using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
-    end if;
+    perform _seen_session(progress.session);
     return query
         with stage_of_session as (
             select s.id, s.models, s.definition_id, listed.stage ->> 'slug' as slug, listed.position,
@@ -90,10 +87,7 @@ create function job_tree(session uuid)
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    if not exists (select from sessions s where s.id = job_tree.session) then
-        raise exception 'session "%" does not exist', coalesce(job_tree.session::text, 'null')
-            using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
-    end if;
+    perform _seen_session(job_tree.session);
     return query
         with recursive tree as (
             select j.id as node, 0 as depth, array[j.created_at::text || j.id::text] as place

@@ -18,6 +18,23 @@ begin
 end
 $$;
 
+-- The session, for those who only look: row-level security decides who sees it.
+create function _seen_session(id uuid) returns sessions
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    session sessions;
+begin
+    select s.* into session from sessions s where s.id = _seen_session.id;
+    if not found then
+        raise exception 'session "%" does not exist', coalesce(_seen_session.id::text, 'null')
+            using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
+    end if;
+    return session;
+end
+$$;
+
 -- The session, locked: its jobs, stage runs and state move under this lock alone (see completion.sql).
 create function _own_session(id uuid) returns sessions
     language plpgsql

@@ -54,7 +54,7 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_lives', '_document_path', '_session_state', '_in_transaction_block',
+                                 '_claimer_key', '_any_claimer_lives', '_document_path', '_seen_session', '_session_state', '_in_transaction_block',
                                  '_nap', '_check_recipe', '_plan_recipe') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_free_threads', '_calls_in_flight', '_await_replies', '_take',
                                  '_make', '_unmade', '_send_requests', '_keep_replies', '_next_due') then kind = 'admin'

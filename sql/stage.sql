@@ -109,16 +109,12 @@ begin
         perform _retry_stage_run(opened.id);
     end if;
 
-    update stage_runs r
-    set status = 'running', started_at = coalesce(r.started_at, _now()), completed_at = null,
-        continue_until_complete = coalesce(generate.continue_until_complete, true), max_output_tokens = generate.max_output_tokens,
-        idempotency_keys = array_append(r.idempotency_keys, generate.idempotency_key)
-    where r.id = opened.id;
     update sessions s set status = 'active', completed_at = null where s.id = owned.id and s.status <> 'active';
-    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key)
-    select owned.id, opened.id, 'plan', m, retries, coalesce(generate.test, false) or owned.is_test, generate.idempotency_key
-    from unnest(chosen) as m
-    on conflict do nothing;
+    update stage_runs r
+    set continue_until_complete = coalesce(generate.continue_until_complete, true), max_output_tokens = generate.max_output_tokens,
+        idempotency_keys = r.idempotency_keys || array_remove(array[generate.idempotency_key], null)
+    where r.id = opened.id;
+    perform _start_stage_run(opened.id, chosen, retries, coalesce(generate.test, false) or owned.is_test, generate.idempotency_key);
     return query
         select j.id, j.model from jobs j
         where j.stage_run_id = opened.id and j.parent_job_id is null and j.model = any (chosen)
@@ -127,6 +123,19 @@ end
 $$;
 comment on function generate(uuid, text, text[], boolean, integer, integer, text, boolean) is
     'Generates a stage: one plan job per model, at once. A stage that completed starts a new iteration; one that failed is resumed where it failed.';
+
+-- Sets a stage run going: a plan job for each model that has none yet.
+create function _start_stage_run(run uuid, models text[], max_retries integer, is_test boolean, idempotency_key text) returns void
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    update stage_runs r set status = 'running', started_at = coalesce(r.started_at, _now()), completed_at = null where r.id = run;
+    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key)
+    select r.session_id, r.id, 'plan', m, max_retries, is_test, _start_stage_run.idempotency_key
+    from stage_runs r, unnest(models) as m
+    where r.id = run
+    on conflict do nothing
+$$;
 
 create function _check_generate(
     session sessions, slugs text[], stage text, models text[], max_retries integer, max_output_tokens integer
@@ -263,6 +272,7 @@ declare
     session   sessions;
     slugs     text[];
     done      stage_runs;
+    opened    uuid;
     following text;
 begin
     select s.* into strict session from sessions s where s.id = _advance.session_id;
@@ -280,14 +290,10 @@ begin
         return;
     end if;
     update stage_runs r
-    set status = 'running', started_at = _now(),
-        continue_until_complete = done.continue_until_complete, max_output_tokens = done.max_output_tokens
-    where (r.session_id, r.stage, r.iteration) = (session.id, following, session.iteration) and r.status = 'pending';
-    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job)
-    select session.id, r.id, 'plan', m,
-           coalesce((select max(j.max_retries) from jobs j where j.stage_run_id = done.id), 3), session.is_test
-    from stage_runs r, unnest(session.models) as m
+    set continue_until_complete = done.continue_until_complete, max_output_tokens = done.max_output_tokens
     where (r.session_id, r.stage, r.iteration) = (session.id, following, session.iteration)
-    on conflict do nothing;
+    returning r.id into opened;
+    perform _start_stage_run(
+        opened, session.models, (select max(j.max_retries) from jobs j where j.stage_run_id = done.id), session.is_test, null);
 end
 $$;

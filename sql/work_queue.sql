@@ -212,11 +212,7 @@ declare
     live    bigint;
     paused  bigint;
 begin
-    select s.* into seen from sessions s where s.id = _session_state.session;
-    if not found then
-        raise exception 'session "%" does not exist', coalesce(_session_state.session::text, 'null')
-            using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
-    end if;
+    seen := _seen_session(_session_state.session);
     -- A row we see whose writer is still in progress was written by ourselves.
     select pg_xact_status(((pg_snapshot_xmax(pg_current_snapshot())::text::bigint >> 32 << 32) | s.xmin::text::bigint)::text::xid8) = 'in progress'
     into own_row

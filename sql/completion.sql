@@ -17,16 +17,20 @@ declare
     illegal uuid;
     moved   uuid[];
     ended   uuid[];
+    told    text;
 begin
     -- Planned anew each time: a plan that was made for one row would compare every old row with every new one.
     execute $query$
         select array_agg(n.id) filter (where n.status <> 'processing'),
-               (array_agg(n.id) filter (where t.from_status is null))[1]
+               (array_agg(n.id) filter (where t.from_status is null))[1],
+               dialectic._tell_worker(
+                   coalesce(bool_or(n.status = any (dialectic._ready_statuses())), false),
+                   coalesce(bool_or(o.status = 'processing'), false))
         from new_jobs n
         join old_jobs o using (id)
         left join dialectic.job_transitions t on t.from_status = o.status and t.to_status = n.status
         where n.status <> o.status
-    $query$ into moved, illegal;
+    $query$ into moved, illegal, told;
     if illegal is not null then
         raise exception 'job "%" cannot go from "%" to "%"', illegal,
                 (select o.status from old_jobs o where o.id = illegal), (select n.status from new_jobs n where n.id = illegal)
@@ -62,6 +66,18 @@ create trigger handle_job_completion
     after update on jobs
     referencing old table as old_jobs new table as new_jobs
     for each statement execute function handle_job_completion();
+
+-- New jobs are ready jobs; the worker hears of them when they are committed.
+create function _tell_of_new_jobs() returns trigger
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _tell_worker(true, false);
+    return null;
+end
+$$;
+create trigger _tell_of_new_jobs after insert on jobs for each statement execute function _tell_of_new_jobs();
 
 -- A job that was running when its parent failed may finish; if it falls back to wait for another attempt instead, it is
 -- cancelled like the siblings that had not started.

@@ -17,6 +17,7 @@ insert into configuration (key, value, description) values
     ('retry_max_seconds', '300', 'The longest such delay.'),
     ('partial_flush_seconds', '2', 'How often text that is still streaming is saved.'),
     ('notifications_retention_days', '30', 'How long notifications are kept.'),
+    ('worker_enabled', 'true', 'Whether the background worker takes jobs of this database; run_pending() does in any case.'),
     ('default_models', '["sim-a", "sim-b"]', 'The models of run() when none are named.'),
     ('embedding_model', 'null', 'The model that embeds texts.');
 
@@ -89,6 +90,7 @@ begin
     from configuration shipped
     where shipped.key = set_config.key and shipped.is_shipped
     on conflict on constraint configuration_pkey do update set value = excluded.value;
+    perform _tell_worker(true, false);
 end
 $$;
 comment on function set_config(text, jsonb) is 'Changes a setting for the whole database; the shipped value stays beside it.';

@@ -52,7 +52,7 @@ create function health(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    worker_alive := false;
+    worker_alive := _worker_state() = 'served';
     preloaded := _is_preloaded();
     select count(*) into claimers from _claimer_locks;
     select count(*), _now() - min(j.run_at) into queue_depth, oldest_due_job
@@ -68,8 +68,12 @@ begin
     select e.extversion into extension_version from pg_extension e where e.extname = 'pg_dialectic';
 
     problems := array_remove(array[
-        case when queue_depth > 0 and claimers = 0
-             then format('%s jobs are due and nobody works the queue: CALL dialectic.run_pending()', queue_depth) end,
+        case when not preloaded
+             then 'no worker: add pg_dialectic to shared_preload_libraries and restart the server; until then CALL dialectic.run_pending()'
+             when _worker_state() = 'refused'
+             then 'no worker: the server has no process left for it; raise max_worker_processes and restart the server'
+             when not worker_alive and queue_depth > 0 and claimers = 0
+             then format('%s jobs are due and nobody works the queue; the log of the server says why the worker does not start', queue_depth) end,
         case when library_version <> extension_version
              then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
                          library_version, extension_version) end,

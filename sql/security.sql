@@ -104,3 +104,6 @@ comment on function grant_admin(name) is 'Lets a role see everything, define pro
 
 revoke all on all functions in schema dialectic from public;
 revoke all on all procedures in schema dialectic from public;
+
+-- The launcher hears of this database when the extension is committed.
+select _tell_worker(true, false);

@@ -22,7 +22,9 @@ create function _take(claimer text, room integer) returns integer
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select count(*)::integer from _claim(claimer, room, null, true)
+    select count(*)::integer
+    from _claim(claimer, room, null, claimer not like 'worker:%')
+    where claimer not like 'worker:%' or get_config('worker_enabled') = 'true'
 $$;
 
 -- What this claimer has claimed and not yet planned or asked: a session that somebody else holds makes its jobs wait, and
@@ -103,7 +105,8 @@ as $$
     from jobs j
     left join _current_models m on m.name = j.model and j.kind not in ('plan', 'render')
     left join provider_clocks c on c.provider = m.provider
-    where j.status = any (_ready_statuses()) and (with_test_jobs or not j.is_test_job) and c.paused_reason is null
+    where j.status = any (_ready_statuses()) and (with_test_jobs or (not j.is_test_job and get_config('worker_enabled') = 'true'))
+      and c.paused_reason is null
 $$;
 
 create procedure run_pending(max_jobs integer default null)

@@ -38,7 +38,11 @@ extension_sql_file!(
     name = "identity",
     requires = ["work", api::identity::_outer_role, api::identity::_has_jwt_identity]
 );
-extension_sql_file!("../sql/define.sql", name = "define", requires = ["identity", api::prompt::_check_template]);
+extension_sql_file!(
+    "../sql/define.sql",
+    name = "define",
+    requires = ["identity", api::prompt::_check_template, worker::wake::_tell_worker]
+);
 extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["define"]);
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
 extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
@@ -62,7 +66,7 @@ extension_sql_file!("../sql/security.sql", name = "security", finalize);
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     settings::init();
-    worker::claimer::init();
+    worker::init();
 }
 
 #[cfg(any(test, feature = "pg_test"))]

@@ -13,6 +13,9 @@ static JWT_ROLES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::n
 /// How many calls one claimer has under way at most.
 static MAX_CONCURRENT_CALLS: GucSetting<i32> = GucSetting::<i32>::new(64);
 
+/// Where the worker stops and waits, so that tests can end it there.
+static STOP_AT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+
 /// Defines the settings and reserves their prefix.
 pub(crate) fn init() {
     GucRegistry::define_float_guc(
@@ -51,6 +54,14 @@ pub(crate) fn init() {
         GucContext::Sighup,
         GucFlags::default(),
     );
+    GucRegistry::define_string_guc(
+        c"dialectic.stop_at",
+        c"Where the worker stops and waits.",
+        c"For tests only: claimed, prompt_saved, calling, answered or between_batches.",
+        &STOP_AT,
+        GucContext::Sighup,
+        GucFlags::NO_SHOW_ALL,
+    );
     // SAFETY: called once from _PG_init, with a constant string.
     unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"dialectic".as_ptr()) };
 }
@@ -62,6 +73,10 @@ pub(crate) fn clock_offset_micros() -> i64 {
 
 pub(crate) fn max_concurrent_calls() -> usize {
     usize::try_from(MAX_CONCURRENT_CALLS.get()).unwrap_or(1)
+}
+
+pub(crate) fn stop_at() -> Option<String> {
+    STOP_AT.get().and_then(|value| value.into_string().ok())
 }
 
 /// Whether owners are told apart by claims and this role is one whose claims count.

@@ -78,7 +78,9 @@ fn template() -> &'static str {
     static TEMPLATE: OnceLock<String> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         let name = format!("template_{}", std::process::id());
-        connect_to("postgres").batch_execute(&format!("create database {name}")).expect("a database for the template");
+        connect_to("postgres")
+            .batch_execute(&format!("create database {name} is_template true"))
+            .expect("a database for the template");
         connect_to(&name)
             .batch_execute("set client_min_messages = warning; create extension pg_dialectic cascade")
             .expect("CREATE EXTENSION pg_dialectic CASCADE");

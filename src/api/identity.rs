@@ -30,6 +30,20 @@ fn _is_preloaded() -> bool {
     crate::worker::is_preloaded()
 }
 
+/// Where this database stands with its worker: wanted, starting, served, refused or held; null when it never asked for one.
+#[pg_extern(volatile, parallel_restricted)]
+fn _worker_state() -> Option<&'static str> {
+    use crate::worker::board::{self, State};
+    // SAFETY: set at the start of the process.
+    board::state(unsafe { pg_sys::MyDatabaseId }.to_u32()).map(|state| match state {
+        State::Wanted => "wanted",
+        State::Starting => "starting",
+        State::Served => "served",
+        State::Refused => "refused",
+        State::Held => "held",
+    })
+}
+
 /// The version of the library, which may differ from that of the extension.
 #[pg_extern(stable, parallel_safe)]
 fn _library_version() -> &'static str {

@@ -7,7 +7,6 @@
 use crate::error::Error;
 use crate::settings;
 use crate::worker::calls::{Call, Calls};
-use crate::worker::note_preload;
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -26,7 +25,6 @@ thread_local! {
 
 /// Registers, once per process, what happens to the claimer when its transaction aborts.
 pub(crate) fn init() {
-    note_preload();
     // SAFETY: the callback lives as long as the library, which is never unloaded.
     unsafe { pg_sys::RegisterXactCallback(Some(on_transaction_end), std::ptr::null_mut()) };
 }
@@ -74,7 +72,7 @@ fn _calls_in_flight() -> i32 {
 /// Hands requests to the call threads; returns how many were started. A request that no thread could be had for is left to
 /// its claim, which is void when this claimer ends.
 #[pg_extern(volatile)]
-fn _send_requests(requests: JsonB) -> Result<i32, ErrorReport> {
+pub(crate) fn _send_requests(requests: JsonB) -> Result<i32, ErrorReport> {
     let requests: Vec<Call> =
         serde_json::from_value(requests.0).map_err(|source| Error::Json { what: "requests", source })?;
     let mut started = 0;
@@ -118,7 +116,7 @@ pub(crate) fn socket() -> Option<i32> {
     CLAIMER.with_borrow(|claimer| claimer.as_ref().map(|claimer| claimer.calls.socket()))
 }
 
-fn under_way() -> usize {
+pub(crate) fn under_way() -> usize {
     CLAIMER
         .with_borrow(|claimer| claimer.as_ref().map_or(0, |claimer| claimer.calls.under_way() + claimer.put_back.len()))
 }

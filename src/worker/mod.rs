@@ -3,19 +3,63 @@
 //! take, make, call, keep. The main thread is the only one that touches Postgres; call threads see core values only, and
 //! everything crosses between them by a channel and a byte on a socket.
 
+pub(crate) mod board;
 pub(crate) mod calls;
 pub(crate) mod claimer;
+pub(crate) mod launcher;
+pub(crate) mod server;
+pub(crate) mod signals;
 pub(crate) mod waiting;
+pub(crate) mod wake;
 
 use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static PRELOADED: AtomicBool = AtomicBool::new(false);
 
-/// Notes whether the library is being loaded by the postmaster; every process it starts inherits the note.
-pub(crate) fn note_preload() {
-    // SAFETY: reads a flag that only the process itself writes.
-    PRELOADED.store(unsafe { pg_sys::process_shared_preload_libraries_in_progress }, Ordering::Relaxed);
+/// Runs when the library is loaded. In the postmaster it asks for the board and the launcher; every process inherits the note
+/// that the library was preloaded. A server that is being upgraded gets neither.
+pub(crate) fn init() {
+    // SAFETY: reads flags of the process, and sets hooks that keep the ones before them, while the postmaster starts.
+    unsafe {
+        if pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade {
+            PRELOADED.store(true, Ordering::Relaxed);
+            hook_shared_memory();
+            launcher::register();
+        }
+    }
+    wake::init();
+    claimer::init();
+}
+
+unsafe fn hook_shared_memory() {
+    static mut REQUEST_BEFORE: pg_sys::shmem_request_hook_type = None;
+    static mut STARTUP_BEFORE: pg_sys::shmem_startup_hook_type = None;
+    #[pg_guard]
+    unsafe extern "C-unwind" fn on_request() {
+        // SAFETY: written once, before any hook is called.
+        if let Some(before) = unsafe { REQUEST_BEFORE } {
+            // SAFETY: a hook of the same kind.
+            unsafe { before() };
+        }
+        board::request();
+    }
+    #[pg_guard]
+    unsafe extern "C-unwind" fn on_startup() {
+        // SAFETY: as above.
+        if let Some(before) = unsafe { STARTUP_BEFORE } {
+            // SAFETY: as above.
+            unsafe { before() };
+        }
+        board::set_up();
+    }
+    // SAFETY: the postmaster is alone while it loads libraries.
+    unsafe {
+        REQUEST_BEFORE = pg_sys::shmem_request_hook;
+        pg_sys::shmem_request_hook = Some(on_request);
+        STARTUP_BEFORE = pg_sys::shmem_startup_hook;
+        pg_sys::shmem_startup_hook = Some(on_startup);
+    }
 }
 
 pub(crate) fn is_preloaded() -> bool {

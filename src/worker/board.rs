@@ -1,0 +1,265 @@
+//! The notice board in shared memory: which database wants a worker, who serves it, and what it should look at.
+//!
+//! A seat a database, taken when it first asks and given up when it has no use for a worker. Everything on the board is changed
+//! under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up their notices after they
+//! can no longer be undone. The board is lost with the server: whoever starts looks at the tables, not at what was said here.
+
+use pgrx::pg_sys;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// How many databases of a server can be served.
+pub(crate) const SEATS: usize = 256;
+const NAME: &std::ffi::CStr = c"pg_dialectic";
+
+/// Where a database stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Asks for a worker; the launcher starts one.
+    Wanted,
+    /// A worker was asked of the server and has not sat down yet.
+    Starting,
+    /// Has its worker.
+    Served,
+    /// Wants one, but the server has no process left for it.
+    Refused,
+    /// Somebody is dropping the database: no worker until it is known how that ends.
+    Held,
+}
+
+/// What a worker is told when it looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Notice {
+    /// Jobs became ready.
+    pub(crate) work: bool,
+    /// Claims were taken away from whoever held them.
+    pub(crate) revoked: bool,
+    /// It is to go.
+    pub(crate) leave: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Seat {
+    database: u32,
+    state: State,
+    latch: *mut pg_sys::Latch,
+    notice: Notice,
+}
+
+const EMPTY: Seat = Seat {
+    database: 0,
+    state: State::Wanted,
+    latch: std::ptr::null_mut(),
+    notice: Notice { work: false, revoked: false, leave: false },
+};
+
+struct Board {
+    launcher: *mut pg_sys::Latch,
+    seats: [Seat; SEATS],
+}
+
+static BOARD: AtomicPtr<Board> = AtomicPtr::new(std::ptr::null_mut());
+static LOCK: AtomicPtr<pg_sys::LWLock> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Asks the server for the memory; called where the library is preloaded.
+pub(crate) fn request() {
+    // SAFETY: called by the postmaster in its request hook, with constants.
+    unsafe {
+        pg_sys::RequestAddinShmemSpace(size_of::<Board>());
+        pg_sys::RequestNamedLWLockTranche(NAME.as_ptr(), 1);
+    }
+}
+
+/// Sets the board up, empty. The server does this again after a crash.
+pub(crate) fn set_up() {
+    // SAFETY: called by the postmaster in its startup hook, before it has any child; children inherit both addresses.
+    unsafe {
+        let mut found = false;
+        let board: *mut Board = pg_sys::ShmemInitStruct(NAME.as_ptr(), size_of::<Board>(), &mut found).cast();
+        board.write(Board { launcher: std::ptr::null_mut(), seats: [EMPTY; SEATS] });
+        LOCK.store(&raw mut (*pg_sys::GetNamedLWLockTranche(NAME.as_ptr())).lock, Ordering::Relaxed);
+        BOARD.store(board, Ordering::Relaxed);
+    }
+}
+
+/// Whether there is a board: only where the library is preloaded.
+pub(crate) fn is_set_up() -> bool {
+    !BOARD.load(Ordering::Relaxed).is_null()
+}
+
+fn with<T>(work: impl FnOnce(&mut Board) -> T) -> Option<T> {
+    let (board, lock) = (BOARD.load(Ordering::Relaxed), LOCK.load(Ordering::Relaxed));
+    if board.is_null() {
+        return None;
+    }
+    // SAFETY: both were set up by the postmaster; the lock makes this the only user of the board, and no closure here panics.
+    unsafe {
+        pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
+        let result = work(&mut *board);
+        pg_sys::LWLockRelease(lock);
+        Some(result)
+    }
+}
+
+impl Board {
+    fn seat(&mut self, database: u32) -> Option<&mut Seat> {
+        self.seats.iter_mut().find(|seat| seat.database == database)
+    }
+
+    fn seat_or_new(&mut self, database: u32) -> Option<&mut Seat> {
+        let at = self
+            .seats
+            .iter()
+            .position(|seat| seat.database == database)
+            .or_else(|| self.seats.iter().position(|seat| seat.database == 0))?;
+        let seat = &mut self.seats[at];
+        if seat.database == 0 {
+            *seat = Seat { database, ..EMPTY };
+        }
+        Some(seat)
+    }
+
+    fn call_launcher(&self) {
+        ring(self.launcher);
+    }
+}
+
+/// Latches are in shared memory, and their owners take them off the board before they go.
+fn ring(latch: *mut pg_sys::Latch) {
+    if !latch.is_null() {
+        // SAFETY: as above; the caller holds the lock of the board.
+        unsafe { pg_sys::SetLatch(latch) };
+    }
+}
+
+/// Tells the worker of a database that there is something to look at; one that has none yet gets one.
+pub(crate) fn pin(database: u32, work: bool, revoked: bool) {
+    with(|board| {
+        let Some(seat) = board.seat_or_new(database) else {
+            return;
+        };
+        let told = (seat.notice.work || !work) && (seat.notice.revoked || !revoked);
+        seat.notice.work |= work;
+        seat.notice.revoked |= revoked;
+        match seat.state {
+            State::Served if !told => ring(seat.latch),
+            State::Wanted | State::Refused => board.call_launcher(),
+            _ => {}
+        }
+    });
+}
+
+/// Somebody drops the database: its worker is to go, and none comes until it is known how that ends.
+pub(crate) fn ask_to_leave(database: u32) {
+    with(|board| {
+        if let Some(seat) = board.seat(database) {
+            seat.notice.leave = true;
+            if seat.latch.is_null() {
+                seat.state = State::Held;
+            }
+            ring(seat.latch);
+        }
+    });
+}
+
+/// The drop of a database that a worker was asked to leave has failed: it wants its worker back.
+pub(crate) fn ask_to_return(database: u32) {
+    with(|board| {
+        if let Some(seat) = board.seat(database) {
+            seat.notice.leave = false;
+            if seat.state == State::Held {
+                seat.state = State::Wanted;
+            }
+        }
+        board.call_launcher();
+    });
+}
+
+/// Gives up the seat of a database that has no use for a worker.
+pub(crate) fn give_up(database: u32) {
+    with(|board| {
+        if let Some(seat) = board.seat(database) {
+            *seat = EMPTY;
+        }
+    });
+}
+
+/// As `give_up`, by a worker that found no extension; one that was told of work since it last looked found it too early.
+pub(crate) fn give_up_unless_told(database: u32) {
+    with(|board| {
+        if let Some(seat) = board.seat(database) {
+            if seat.notice.work {
+                seat.latch = std::ptr::null_mut();
+                seat.state = State::Wanted;
+            } else {
+                *seat = EMPTY;
+            }
+        }
+        board.call_launcher();
+    });
+}
+
+/// The worker of a database sits down; false when the seat is taken.
+pub(crate) fn sit_down(database: u32, latch: *mut pg_sys::Latch) -> bool {
+    with(|board| match board.seat_or_new(database) {
+        Some(seat) if seat.latch.is_null() => {
+            seat.state = State::Served;
+            seat.latch = latch;
+            seat.notice.work = true;
+            board.call_launcher();
+            true
+        }
+        _ => false,
+    })
+    .unwrap_or(false)
+}
+
+/// The worker of a database gets up, whatever the reason; the launcher decides whether it comes back.
+pub(crate) fn stand_up(database: u32, latch: *mut pg_sys::Latch) {
+    with(|board| {
+        if let Some(seat) = board.seat(database).filter(|seat| seat.latch == latch) {
+            seat.latch = std::ptr::null_mut();
+            seat.state = if seat.notice.leave { State::Held } else { State::Wanted };
+        }
+        board.call_launcher();
+    });
+}
+
+/// What the worker of a database has been told since it last looked.
+pub(crate) fn look(database: u32) -> Notice {
+    with(|board| {
+        board.seat(database).map(|seat| {
+            let notice = seat.notice;
+            seat.notice.work = false;
+            seat.notice.revoked = false;
+            notice
+        })
+    })
+    .flatten()
+    .unwrap_or(Notice { work: true, revoked: true, leave: true })
+}
+
+/// Where a database stands; none when it has no seat.
+pub(crate) fn state(database: u32) -> Option<State> {
+    with(|board| board.seat(database).map(|seat| seat.state)).flatten()
+}
+
+/// Says where a database stands now, unless its worker has sat down meanwhile.
+pub(crate) fn set_state(database: u32, state: State) {
+    with(|board| {
+        if let Some(seat) = board.seat(database).filter(|seat| seat.latch.is_null() && seat.state != State::Held) {
+            seat.state = state;
+        }
+    });
+}
+
+/// Every database with a seat.
+pub(crate) fn databases() -> Vec<(u32, State)> {
+    let mut taken = Vec::with_capacity(SEATS);
+    with(|board| taken.extend(board.seats.iter().filter(|s| s.database != 0).map(|s| (s.database, s.state))));
+    taken
+}
+
+/// The launcher says where it can be called, or that it has gone.
+pub(crate) fn set_launcher(latch: *mut pg_sys::Latch) {
+    with(|board| board.launcher = latch);
+}

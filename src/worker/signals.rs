@@ -1,0 +1,61 @@
+//! Signals and waiting in our own processes: SIGTERM ends them wherever they can be ended, SIGHUP has them read the configuration
+//! again, and every wait is on the latch, so that barriers of the server are answered at once.
+
+use pgrx::pg_sys;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+// The handlers themselves, not pgrx's wrappers around them: nothing of Rust may run in a signal handler.
+unsafe extern "C-unwind" {
+    fn die(signal: core::ffi::c_int);
+    fn SignalHandlerForConfigReload(signal: core::ffi::c_int);
+    fn procsignal_sigusr1_handler(signal: core::ffi::c_int);
+}
+
+/// Installs the handlers and lets signals in.
+pub(crate) fn settle() {
+    // SAFETY: called once at the start of a background process, with handlers of the server.
+    unsafe {
+        pg_sys::pqsignal(libc::SIGTERM, Some(die));
+        pg_sys::pqsignal(libc::SIGHUP, Some(SignalHandlerForConfigReload));
+        pg_sys::pqsignal(libc::SIGUSR1, Some(procsignal_sigusr1_handler));
+        pg_sys::BackgroundWorkerUnblockSignals();
+    }
+}
+
+/// Waits for the latch, the socket or the time, whichever comes first, and does what the server asks for meanwhile.
+pub(crate) fn wait(time: Option<Duration>, socket: Option<RawFd>) {
+    let mut events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
+    if time.is_some() {
+        events |= pg_sys::WL_TIMEOUT;
+    }
+    if socket.is_some() {
+        events |= pg_sys::WL_SOCKET_READABLE;
+    }
+    // Rounded up: a wait that ends a moment too early would be repeated for nothing.
+    let milliseconds = time.map_or(-1, |time| i64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
+    // SAFETY: the latch is the process's own; the socket is open, for its owner is the caller.
+    unsafe {
+        pg_sys::WaitLatchOrSocket(
+            pg_sys::MyLatch,
+            events as i32,
+            socket.unwrap_or(pg_sys::PGINVALID_SOCKET),
+            milliseconds,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+    heed();
+}
+
+/// Ends the process or answers a barrier if that is asked for, and reads the configuration again if it changed.
+pub(crate) fn heed() {
+    pgrx::check_for_interrupts!();
+    // SAFETY: the flag is set by the handler of this process alone.
+    unsafe {
+        if pg_sys::ConfigReloadPending != 0 {
+            pg_sys::ConfigReloadPending = 0;
+            pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a transaction has to tell the worker, and when: at its commit, never before, and not at all when it aborts.
+//!
+//! Jobs that became ready, claims that were taken away, an extension that came or went, a database that is being dropped. One
+//! callback a process; what it does at commit cannot fail.
+
+use crate::worker::board;
+use pgrx::prelude::*;
+use std::cell::Cell;
+
+/// What this transaction will say.
+#[derive(Clone, Copy, Default)]
+struct Saying {
+    work: bool,
+    revoked: bool,
+    drops: Option<u32>,
+}
+
+thread_local! {
+    static SAYING: Cell<Saying> = const { Cell::new(Saying { work: false, revoked: false, drops: None }) };
+}
+
+/// Registers, once per process, what happens at the end of a transaction; where the library is preloaded also who is told of
+/// objects being dropped.
+pub(crate) fn init() {
+    // SAFETY: the callback lives as long as the library, which is never unloaded; the hook keeps the one before it.
+    unsafe {
+        pg_sys::RegisterXactCallback(Some(on_transaction_end), std::ptr::null_mut());
+        if super::is_preloaded() {
+            static mut BEFORE: pg_sys::object_access_hook_type = None;
+            #[pg_guard]
+            unsafe extern "C-unwind" fn on_object_access(
+                access: pg_sys::ObjectAccessType::Type,
+                class: pg_sys::Oid,
+                object: pg_sys::Oid,
+                sub_id: core::ffi::c_int,
+                arg: *mut core::ffi::c_void,
+            ) {
+                // SAFETY: written once, before any hook is called.
+                if let Some(before) = unsafe { BEFORE } {
+                    // SAFETY: passes on what the server gave.
+                    unsafe { before(access, class, object, sub_id, arg) };
+                }
+                if access == pg_sys::ObjectAccessType::OAT_DROP {
+                    on_drop(class, object);
+                }
+            }
+            BEFORE = pg_sys::object_access_hook;
+            pg_sys::object_access_hook = Some(on_object_access);
+        }
+    }
+}
+
+/// A worker must look again when an extension goes; it must go at once from a database that is to be dropped, for the server
+/// waits a few seconds for it to be gone.
+fn on_drop(class: pg_sys::Oid, object: pg_sys::Oid) {
+    if class == pg_sys::ExtensionRelationId {
+        say(|saying| saying.work = true);
+    } else if class == pg_sys::DatabaseRelationId {
+        let database = object.to_u32();
+        say(|saying| saying.drops = Some(database));
+        board::ask_to_leave(database);
+    }
+}
+
+fn say(add: impl FnOnce(&mut Saying)) {
+    let mut saying = SAYING.get();
+    add(&mut saying);
+    SAYING.set(saying);
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
+    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PRE_PREPARE};
+    match event {
+        XACT_EVENT_COMMIT => {
+            let saying = SAYING.take();
+            if saying.work || saying.revoked {
+                // SAFETY: set at the start of the process.
+                board::pin(unsafe { pg_sys::MyDatabaseId }.to_u32(), saying.work, saying.revoked);
+            }
+            if let Some(database) = saying.drops {
+                board::give_up(database);
+            }
+        }
+        XACT_EVENT_ABORT => {
+            if let Some(database) = SAYING.take().drops {
+                board::ask_to_return(database);
+            }
+        }
+        XACT_EVENT_PRE_PREPARE if SAYING.get().work && board::is_set_up() => {
+            ereport!(
+                ERROR,
+                PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cannot PREPARE a transaction that has given work to pg_dialectic",
+                "The worker is told at COMMIT, and nobody would tell it at COMMIT PREPARED."
+            );
+        }
+        _ => {}
+    }
+}
+
+/// At commit the worker of this database is told that jobs became ready, or that claims were taken away.
+#[pg_extern(volatile)]
+pub(crate) fn _tell_worker(work: bool, revoked: bool) {
+    say(|saying| {
+        saying.work |= work;
+        saying.revoked |= revoked && !super::server::is_worker();
+    });
+}

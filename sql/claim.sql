@@ -54,16 +54,19 @@ $$;
 comment on function claim_jobs(text, integer, interval) is
     'Takes up to max_jobs due jobs for a worker outside the server; each is its own until it is finished or the lease ends.';
 
--- Due work by priority, then one job of each session in turn, then age. lease null: the claimer holds its advisory lock.
+-- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its advisory lock.
+-- What is lined up before the floor is known to be gone, so that a claim never walks through what others have finished.
 create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    moment   timestamptz := _now();
-    resting  text[] := _resting_models(moment);
-    lanes    uuid[];
-    share    integer;
+    moment     timestamptz := _now();
+    resting    text[] := _resting_models(moment);
+    floor      bigint;
+    looked_at  integer := max_jobs;
+    candidates uuid[];
+    chosen     uuid[];
 begin
     if max_jobs is null or max_jobs not between 1 and 100000 then
         raise exception 'max_jobs cannot be %', coalesce(max_jobs::text, 'null')
@@ -71,46 +74,76 @@ begin
     end if;
     perform _require_read_committed();
     perform _free_dead_claims(claimer);
-
-    -- The sessions that have ready jobs, found by skipping through the index.
-    with recursive lane(session_id) as (
-        (select j.session_id from jobs j where j.status = any (_ready_statuses()) order by j.session_id limit 1)
-        union all
-        select (select j.session_id from jobs j
-                where j.status = any (_ready_statuses()) and j.session_id > lane.session_id
-                order by j.session_id limit 1)
-        from lane
-        where lane.session_id is not null
-    )
-    select array_agg(lane.session_id) into lanes from lane where lane.session_id is not null;
-    share := greatest(1, ceil(max_jobs::numeric / coalesce(cardinality(lanes), 1))::integer);
+    floor := _claim_floor();
+    -- Candidates are looked at first and locked when chosen; when others hold too many of them, further ones are looked at.
+    loop
+        candidates := array(
+            select c.id
+            from (
+                select j.id, j.priority, j.turn
+                from lanes l
+                cross join lateral (
+                    select q.id, q.priority, q.turn
+                    from jobs q
+                    where q.lane = l.name and q.is_test_job = l.is_test and q.priority = l.priority and q.turn >= floor
+                      and q.status = any (_queued_statuses())
+                      and q.run_at <= moment
+                    order by q.turn
+                    limit looked_at
+                ) as j
+                where l.name <> all (resting) and (with_test_jobs or not l.is_test)
+                union all
+                (select j.id, j.priority, j.turn
+                 from jobs j
+                 where j.status = 'retrying' and j.run_at <= moment
+                   and j.lane <> all (resting) and (with_test_jobs or not j.is_test_job)
+                 order by j.run_at
+                 limit looked_at)
+            ) as c
+            order by c.priority desc, c.turn, c.id
+            limit looked_at);
+        chosen := array(
+            select j.id
+            from unnest(candidates) with ordinality as c(id, place)
+            join jobs j on j.id = c.id
+            where j.status = any (_ready_statuses())
+            order by c.place
+            limit max_jobs
+            for no key update of j skip locked);
+        exit when cardinality(chosen) = max_jobs or cardinality(candidates) < looked_at;
+        looked_at := looked_at * 4;
+    end loop;
+    if chosen = '{}' then
+        perform _raise_floor(_first_turn(floor));
+        return;
+    end if;
 
     return query
-        with due as (
-            select j.id, j.priority, j.run_at, row_number() over (partition by lane order by j.priority desc, j.run_at, j.id) as turn
-            from unnest(lanes) as lane
-            cross join lateral (
-                select candidate.id, candidate.priority, candidate.run_at
-                from jobs candidate
-                where candidate.session_id = lane
-                  and candidate.status = any (_ready_statuses())
-                  and candidate.run_at <= moment
-                  and (with_test_jobs or not candidate.is_test_job)
-                  and (candidate.kind in ('plan', 'render') or candidate.model <> all (resting))
-                order by candidate.priority desc, candidate.run_at, candidate.id
-                limit share
-                for no key update skip locked
-            ) as j
-        ),
-        taken as materialized (
-            select due.id from due order by due.priority desc, due.turn, due.run_at, due.id limit max_jobs
-        )
         update jobs j
         set status = 'processing', status_before = j.status, claim_id = nextval('claim_ids'), claimed_by = claimer,
             lease_until = moment + lease, started_at = coalesce(j.started_at, moment)
-        from taken
-        where j.id = taken.id
+        where j.id = any (chosen)
         returning j.*;
+    perform setval('claim_turns', (select min(j.turn) from jobs j where j.id = any (chosen)));
+    perform _raise_floor(_first_turn(floor));
+end
+$$;
+
+-- The lowest turn that stands in any lane from the floor on; without any, all that will come.
+create function _first_turn(floor bigint) returns bigint
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return coalesce((
+        select min(first.turn)
+        from lanes l
+        cross join lateral (
+            select q.turn from jobs q
+            where q.lane = l.name and q.is_test_job = l.is_test and q.priority = l.priority and q.turn >= floor
+              and q.status = any (_queued_statuses())
+            order by q.turn
+            limit 1) as first), 9223372036854775807);
 end
 $$;
 
@@ -161,7 +194,7 @@ declare
     voided uuid[] := array(
         select j.id from jobs j where j.status = 'processing' and j.lease_until is null and j.claimed_by = any (dead)
         union all
-        select j.id from jobs j where j.status = 'processing' and j.lease_until < moment);
+        select j.id from jobs j where j.status = 'processing' and j.lease_until is not null and j.lease_until < moment);
 begin
     if voided <> '{}' then
         -- A session whose lock somebody holds is left for the next claim: a claim waits for nobody.
@@ -180,7 +213,8 @@ begin
             for no key update of j skip locked
         )
         update jobs j
-        set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null
+        set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+            turn = greatest(j.turn, _claim_turn())
         from gone
         where j.id = gone.id;
     end if;

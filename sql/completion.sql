@@ -14,48 +14,61 @@ create function handle_job_completion() returns trigger
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    illegal uuid;
-    moved   uuid[];
-    ended   uuid[];
-    told    text;
+    seen record;
 begin
-    -- Planned anew each time: a plan that was made for one row would compare every old row with every new one.
-    execute $query$
-        select array_agg(n.id) filter (where n.status <> 'processing'),
-               (array_agg(n.id) filter (where t.from_status is null))[1],
-               dialectic._tell_worker(
-                   coalesce(bool_or(n.status = any (dialectic._ready_statuses())), false),
-                   coalesce(bool_or(o.status = 'processing'), false))
-        from new_jobs n
-        join old_jobs o using (id)
-        left join dialectic.job_transitions t on t.from_status = o.status and t.to_status = n.status
-        where n.status <> o.status
-    $query$ into moved, illegal, told;
-    if illegal is not null then
-        raise exception 'job "%" cannot go from "%" to "%"', illegal,
-                (select o.status from old_jobs o where o.id = illegal), (select n.status from new_jobs n where n.id = illegal)
+    -- A full join, for it can only be hashed: a plan that was made for one row must not compare ten thousand with each other.
+    select array_agg(n.id) filter (where n.status <> o.status and n.status <> 'processing') as moved,
+           (array_agg(n.id) filter (where n.status <> o.status and t.from_status is null))[1] as illegal,
+           array_agg(n.id) filter (where n.status <> o.status and n.status = any (_ended_statuses())) as ended,
+           array_agg(distinct n.stage_run_id)
+               filter (where n.status <> o.status and n.status = any (_ended_statuses()) and n.parent_job_id is null) as runs,
+           bool_or(n.status <> o.status and n.parent_job_id is not null and n.status <> 'processing'
+                   and n.status <> all (_ended_statuses())) as fell_back,
+           bool_or(n.status <> o.status and n.status in ('failed', 'retry_loop_failed', 'waiting_for_children')) as failed,
+           bool_or(n.status <> o.status and o.status = 'processing') as revoked,
+           bool_or(n.lane <> o.lane or n.priority <> o.priority or n.is_test_job <> o.is_test_job) as changed_lane,
+           min(n.turn) filter (where n.status = any (_ready_statuses())) as first_turn
+    into seen
+    from new_jobs n
+    full join old_jobs o on o.id = n.id
+    left join job_transitions t on t.from_status = o.status and t.to_status = n.status;
+    if seen.illegal is not null then
+        raise exception 'job "%" cannot go from "%" to "%"', seen.illegal,
+                (select o.status from old_jobs o where o.id = seen.illegal), (select n.status from new_jobs n where n.id = seen.illegal)
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'dialectic.job_transitions lists every legal move.';
     end if;
+    if seen.changed_lane then
+        insert into lanes (name, is_test, priority) select distinct n.lane, n.is_test_job, n.priority from new_jobs n on conflict do nothing;
+    end if;
+    if seen.first_turn is not null or seen.revoked then
+        perform _tell_worker(seen.first_turn, coalesce(seen.revoked, false));
+    end if;
     -- A claim only takes a job that is its own to take: nothing follows from it.
-    if moved is null then
+    if seen.moved is null then
         return null;
     end if;
 
     perform _require_read_committed();
     perform from sessions s
-    where s.id in (select n.session_id from new_jobs n where n.id = any (moved))
+    where s.id in (select n.session_id from new_jobs n where n.id = any (seen.moved))
     order by s.id
     for no key update;
 
-    perform _cancel_orphans(moved);
-    select array_agg(j.id) into ended from jobs j where j.id = any (moved) and j.status = any (_ended_statuses());
-    perform _fail_parents(moved);
-    if ended is not null then
-        perform _wake_dependents(ended);
-        perform _wake_parents(ended);
-        perform _close_stage_runs(array(
-            select distinct j.stage_run_id from jobs j where j.id = any (ended) and j.parent_job_id is null));
+    if seen.fell_back then
+        perform _cancel_orphans(seen.moved);
+    end if;
+    if seen.failed then
+        perform _fail_parents(seen.moved);
+    end if;
+    if seen.ended is not null then
+        if exists (select from job_dependencies d where d.prerequisite_id = any (seen.ended)) then
+            perform _wake_dependents(seen.ended);
+        end if;
+        perform _wake_parents(seen.ended);
+        if seen.runs is not null then
+            perform _close_stage_runs(seen.runs);
+        end if;
     end if;
     return null;
 end
@@ -67,17 +80,28 @@ create trigger handle_job_completion
     referencing old table as old_jobs new table as new_jobs
     for each statement execute function handle_job_completion();
 
--- New jobs are ready jobs; the worker hears of them when they are committed.
-create function _tell_of_new_jobs() returns trigger
+-- New jobs stand in line; the worker hears of them when they are committed.
+create function _line_up() returns trigger
     language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    perform _tell_worker(true, false);
+    insert into lanes (name, is_test, priority)
+    select n.lane, n.is_test_job, n.priority
+    from new_jobs n
+    group by 1, 2, 3
+    having not exists (
+        select from lanes l where (l.name, l.is_test, l.priority) = (n.lane, n.is_test_job, n.priority))
+    on conflict do nothing;
+    perform _tell_worker(min(n.turn), false) from new_jobs n having count(*) > 0;
     return null;
 end
 $$;
-create trigger _tell_of_new_jobs after insert on jobs for each statement execute function _tell_of_new_jobs();
+create trigger _line_up
+    after insert on jobs
+    referencing new table as new_jobs
+    for each statement execute function _line_up();
 
 -- A job that was running when its parent failed may finish; if it falls back to wait for another attempt instead, it is
 -- cancelled like the siblings that had not started.
@@ -152,7 +176,7 @@ begin
     where d.prerequisite_id = any (ended) and waiter.id = d.job_id and waiter.status = 'waiting_for_prerequisite';
 
     update jobs waiter
-    set status = _ready_status(waiter), status_before = null, run_at = least(waiter.run_at, _now())
+    set status = _ready_status(waiter), status_before = null, run_at = least(waiter.run_at, _now()), turn = greatest(waiter.turn, _claim_turn())
     where waiter.id in (select d.job_id from job_dependencies d where d.prerequisite_id = any (ended))
       and waiter.status = 'waiting_for_prerequisite'
       and not exists (
@@ -201,7 +225,7 @@ begin
         where root.stage_run_id in (select stage_run_id from finished_step) and root.parent_job_id is null
     )
     update jobs parent
-    set status = 'pending_next_step', run_at = least(parent.run_at, _now())
+    set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, _claim_turn())
     from candidate
     where parent.id = candidate.id
       and parent.status = 'waiting_for_children'

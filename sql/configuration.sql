@@ -42,6 +42,15 @@ end
 $$;
 comment on function get_config(text) is 'The value of a setting.';
 
+create function _min_models() returns integer
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return (get_config('stage_min_models') #>> '{}')::integer;
+end
+$$;
+
 -- What a value of each setting must be: its type, and for numbers the range that makes sense.
 create function _check_setting(key text, value jsonb) returns void
     language plpgsql stable
@@ -90,7 +99,7 @@ begin
     from configuration shipped
     where shipped.key = set_config.key and shipped.is_shipped
     on conflict on constraint configuration_pkey do update set value = excluded.value;
-    perform _tell_worker(true, false);
+    perform _tell_worker(null, false);
 end
 $$;
 comment on function set_config(text, jsonb) is 'Changes a setting for the whole database; the shipped value stays beside it.';

@@ -103,7 +103,8 @@ begin
             when j.status_before = 'waiting_for_children' then 'pending_next_step'
             else _ready_status(j) end,
         status_before = null,
-        run_at = least(j.run_at, _now())
+        run_at = least(j.run_at, _now()),
+        turn = greatest(j.turn, _claim_turn())
     where j.id in (select _subtree((target.session).id, (target.job).id)) and j.status in ('paused_user', 'paused_nsf');
     get diagnostics moved = row_count;
     return moved;
@@ -215,7 +216,7 @@ begin
             when exists (select from job_dependencies d join jobs p on p.id = d.prerequisite_id
                          where d.job_id = j.id and p.status not in ('completed', 'superseded')) then 'waiting_for_prerequisite'
             else _ready_status(j) end,
-        attempt_count = 0, run_at = _now(), completed_at = null, error_details = null
+        attempt_count = 0, run_at = _now(), turn = greatest(j.turn, _claim_turn()), completed_at = null, error_details = null
     where j.status in ('failed', 'retry_loop_failed', 'cancelled')
       and (j.id = any (ids) or j.id in (select c.parent_job_id from jobs c where c.id = any (ids)));
     get diagnostics moved = row_count;

@@ -71,7 +71,7 @@ begin
             requests_per_minute = excluded.requests_per_minute, tokens_per_minute = excluded.tokens_per_minute;
     -- A provider that was paused for its configuration has a new one now.
     delete from provider_clocks c where c.provider = add_provider.name;
-    perform _tell_worker(true, false);
+    perform _tell_worker(null, false);
     return add_provider.name;
 end
 $$;

@@ -3,6 +3,11 @@
 -- An answer whose claim is no longer the job's changes nothing but its own row in model_calls. What an answer wakes or fails is
 -- the trigger's business (completion.sql), when a failure is tried again is the core's (_retry_verdict).
 
+-- An answer or a failure on its way back: one with a class is a failure.
+create type _reply as (
+    job_id uuid, claim_id bigint, answer text, finish_reason text, input_tokens bigint, output_tokens bigint, cached_tokens bigint,
+    class text, message text, retry_after_ms bigint, http_status integer);
+
 create function complete_job(
     job uuid, claim_id bigint, answer text default null, finish_reason text default 'stop', usage jsonb default '{}'
 ) returns text
@@ -32,9 +37,10 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give {"input_tokens", "output_tokens", "cached_tokens"}, whole numbers from 0 on.';
     end if;
-    return (select k.outcome from _keep(jsonb_build_array(jsonb_build_object(
-        'job_id', complete_job.job, 'claim_id', complete_job.claim_id, 'answer', complete_job.answer,
-        'finish_reason', complete_job.finish_reason, 'usage', coalesce(complete_job.usage, '{}')))) as k);
+    return _keep_one(row(
+        complete_job.job, complete_job.claim_id, complete_job.answer, complete_job.finish_reason,
+        (complete_job.usage ->> 'input_tokens')::bigint, (complete_job.usage ->> 'output_tokens')::bigint,
+        (complete_job.usage ->> 'cached_tokens')::bigint, null, null, null, null)::_reply);
 end
 $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
@@ -55,13 +61,26 @@ begin
         raise exception 'retry_after cannot be %', fail_job.retry_after
             using errcode = 'invalid_parameter_value', hint = 'Give a time from 0 to 30 days.';
     end if;
-    return (select k.outcome from _keep(jsonb_build_array(jsonb_build_object(
-        'job_id', fail_job.job, 'claim_id', fail_job.claim_id, 'class', fail_job.class, 'message', fail_job.message,
-        'retry_after_ms', (extract(epoch from fail_job.retry_after) * 1000)::bigint))) as k);
+    return _keep_one(row(
+        fail_job.job, fail_job.claim_id, null, null, null, null, null, fail_job.class, coalesce(fail_job.message, 'no message given'),
+        (extract(epoch from fail_job.retry_after) * 1000)::bigint, null)::_reply);
 end
 $$;
 comment on function fail_job(uuid, bigint, text, text, interval) is
     'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the claim is no longer the job''s.';
+
+-- Keeps one reply; returns the new status of its job, or stale.
+create function _keep_one(reply _reply) returns text
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if not exists (select from _keep(array[reply])) then
+        return 'stale';
+    end if;
+    return (select j.status from jobs j where j.id = reply.job_id);
+end
+$$;
 
 create function _job_kind(job uuid) returns text
     language plpgsql stable
@@ -85,128 +104,119 @@ create function _finish_plan(job uuid, claim_id bigint) returns text
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-declare
-    root    jobs;
-    outcome text;
-    reason  text;
 begin
     perform from sessions s where s.id = (select j.session_id from jobs j where j.id = job) for no key update;
-    select j.* into root from jobs j
-    where j.id = job and j.status = 'processing' and j.claim_id = _finish_plan.claim_id
-    for no key update;
-    if not found then
-        return 'stale';
-    end if;
-    begin
-        select format('step "%s" failed: %s', c.step_key, c.error_details ->> 'message') into reason
-        from jobs c
-        where c.parent_job_id = job and c.status in ('failed', 'retry_loop_failed')
-        order by c.completed_at, c.id
-        limit 1;
-        outcome := case when found then 'failed' else _plan_root(root) end;
-    exception when invalid_parameter_value then
-        get stacked diagnostics reason = message_text;
-        outcome := 'failed';
-    end;
-    update jobs j
-    set status = outcome, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-        attempt_count = j.attempt_count + case when outcome = 'waiting_for_children' then 0 else 1 end,
-        completed_at = case when outcome <> 'waiting_for_children' then _now() end,
-        error_details = case when outcome = 'failed' then jsonb_build_object('class', 'permanent', 'message', reason) end
-    where j.id = job;
-    return outcome;
+    return _plan_job(job, _finish_plan.claim_id);
 end
 $$;
 
--- Keeps a batch of answers and failures, one element a job:
--- {job_id, claim_id, answer, finish_reason, usage} or {job_id, claim_id, class, message, retry_after_ms, http_status, usage}.
-create function _keep(batch jsonb) returns table (job_id uuid, outcome text)
+-- Keeps a batch of answers and failures; returns the jobs whose claim was still theirs.
+create function _keep(replies _reply[]) returns setof uuid
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    moment timestamptz := _now();
-    base   double precision := (get_config('retry_base_seconds') #>> '{}')::double precision;
-    most   double precision := (get_config('retry_max_seconds') #>> '{}')::double precision;
-    kept   jsonb;
+    moment  timestamptz := _now();
+    judged  _reply[];
+    kept    _reply[];
 begin
     perform from sessions s
-    where s.id in (select j.session_id from jobs j join jsonb_array_elements(batch) as e on j.id = (e ->> 'job_id')::uuid)
+    where s.id in (select j.session_id from unnest(replies) as r join jobs j on j.id = r.job_id)
     order by s.id
     for no key update;
 
     -- A refusal is a failure whatever the text says, and so is silence.
-    select jsonb_agg(e || jsonb_build_object(
-        'current', coalesce(j.status = 'processing' and j.claim_id = (e ->> 'claim_id')::bigint, false),
-        'class', case when e ? 'class' then e ->> 'class'
-                      when e ->> 'finish_reason' in ('content_filter', 'error') or btrim(e ->> 'answer', E' \t\r\n') = '' then 'content' end,
-        'message', case when e ? 'class' then coalesce(e ->> 'message', 'no message given')
-                        when e ->> 'finish_reason' = 'content_filter' then 'the model refused to answer'
-                        when e ->> 'finish_reason' = 'error' then 'the model broke off with an error'
-                        when btrim(e ->> 'answer', E' \t\r\n') = '' then 'the model answered nothing' end))
-    into kept
-    from jsonb_array_elements(batch) as e
-    left join jobs j on j.id = (e ->> 'job_id')::uuid;
+    judged := array(
+        select row(r.job_id, r.claim_id, r.answer, r.finish_reason, r.input_tokens, r.output_tokens, r.cached_tokens,
+                   case when r.class is not null then r.class
+                        when r.finish_reason in ('content_filter', 'error') or btrim(r.answer, E' \t\r\n') = '' then 'content' end,
+                   case when r.class is not null then coalesce(r.message, 'no message given')
+                        when r.finish_reason = 'content_filter' then 'the model refused to answer'
+                        when r.finish_reason = 'error' then 'the model broke off with an error'
+                        when btrim(r.answer, E' \t\r\n') = '' then 'the model answered nothing' end,
+                   r.retry_after_ms, r.http_status)::_reply
+        from unnest(replies) as r);
+    kept := array(
+        select r from unnest(judged) as r
+        join jobs j on j.id = r.job_id and j.status = 'processing' and j.claim_id = r.claim_id);
 
-    perform _close_calls(kept, moment);
-    update provider_clocks c set throttles = 0
-    where c.throttles > 0
-      and c.provider in (select m.provider from jsonb_array_elements(kept) as e
-                         join jobs j on j.id = (e ->> 'job_id')::uuid join _current_models m on m.name = j.model
-                         where e ? 'answer');
+    perform _close_calls(judged, moment);
     perform _save_answers(kept, moment);
-    perform _settle_failures(kept, moment, base, most);
-    -- Read again: what follows from one end may have moved another job of the batch.
-    return query
-        select (e ->> 'job_id')::uuid, case when (e ->> 'current')::boolean then j.status else 'stale' end
-        from jsonb_array_elements(kept) as e
-        left join jobs j on j.id = (e ->> 'job_id')::uuid;
+    if exists (select from unnest(kept) as r where r.class is not null) then
+        perform _settle_failures(kept, moment);
+    end if;
+    return query select r.job_id from unnest(kept) as r;
+end
+$$;
+
+-- As _keep, from columns.
+create function _keep_replies(
+    job_ids uuid[], claim_ids bigint[], answers text[], finish_reasons text[], input_tokens bigint[], output_tokens bigint[],
+    cached_tokens bigint[], classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[]
+) returns setof uuid
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return query select * from _keep(array(
+        select row(r.*)::_reply
+        from unnest(job_ids, claim_ids, answers, finish_reasons, input_tokens, output_tokens, cached_tokens, classes, messages,
+                    retry_after_ms, http_statuses) as r));
 end
 $$;
 
 -- Every call that came back is closed and costed, in time or not; one closed already is left as it is.
-create function _close_calls(kept jsonb, moment timestamptz) returns void
-    language sql
+create function _close_calls(judged _reply[], moment timestamptz) returns void
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+begin
     update model_calls c
-    set outcome = case when not (e ->> 'current')::boolean then 'late' when e ->> 'class' is not null then 'failed' else 'answered' end,
+    set outcome = case when j.id is null then 'late' when r.class is not null then 'failed' else 'answered' end,
         finished_at = moment,
-        http_status = (e ->> 'http_status')::integer,
-        error_class = e ->> 'class',
-        error_message = left(e ->> 'message', 4000),
-        finish_reason = e ->> 'finish_reason',
-        input_tokens = coalesce((e #>> '{usage,input_tokens}')::bigint, 0),
-        output_tokens = coalesce((e #>> '{usage,output_tokens}')::bigint, 0),
-        cached_tokens = coalesce((e #>> '{usage,cached_tokens}')::bigint, 0),
+        http_status = r.http_status,
+        error_class = r.class,
+        error_message = left(r.message, 4000),
+        finish_reason = r.finish_reason,
+        input_tokens = coalesce(r.input_tokens, 0),
+        output_tokens = coalesce(r.output_tokens, 0),
+        cached_tokens = coalesce(r.cached_tokens, 0),
         -- A price per million tokens in dollars is a price per token in micro-dollars.
-        cost = coalesce(ceil(coalesce((e #>> '{usage,input_tokens}')::bigint, 0) * m.input_price
-                           + coalesce((e #>> '{usage,output_tokens}')::bigint, 0) * m.output_price)::bigint, 0)
-    from jsonb_array_elements(kept) as e
-    left join jobs j on j.id = (e ->> 'job_id')::uuid
-    left join _current_models m on m.name = j.model
-    where c.job_id = (e ->> 'job_id')::uuid and c.claim_id = (e ->> 'claim_id')::bigint and c.outcome in ('open', 'lost')
+        cost = coalesce(ceil(coalesce(r.input_tokens, 0) * m.input_price + coalesce(r.output_tokens, 0) * m.output_price)::bigint, 0)
+    from unnest(judged) as r
+    join model_calls open on open.job_id = r.job_id and open.claim_id = r.claim_id and open.outcome in ('open', 'lost')
+    left join jobs j on j.id = r.job_id and j.status = 'processing' and j.claim_id = r.claim_id
+    left join _current_models m on m.name = open.model
+    where c.id = open.id;
+    if exists (select from provider_clocks c where c.throttles > 0) then
+        update provider_clocks c set throttles = 0
+        where c.throttles > 0
+          and c.provider in (select open.provider from unnest(judged) as r
+                             join model_calls open on open.job_id = r.job_id and open.claim_id = r.claim_id
+                             where r.answer is not null);
+    end if;
+end
 $$;
 
-create function _save_answers(kept jsonb, moment timestamptz) returns void
-    language sql
+create function _save_answers(kept _reply[], moment timestamptz) returns void
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+begin
     with answer as materialized (
-        select _uuid_v7() as id, e from jsonb_array_elements(kept) as e where (e ->> 'current')::boolean and e ->> 'class' is null
+        select _uuid_v7() as id, r.* from unnest(kept) as r where r.class is null
     ),
     saved as (
         insert into contributions (id, session_id, job_id, root_id, stage, iteration, step_key, output_type, model, document_key,
                                    lineage_id, reviewer, source_prompt_resource_id, finish_reason, input_tokens, output_tokens,
                                    cached_tokens, content)
-        select answer.id, j.session_id, j.id, answer.id, run.stage, run.iteration, j.step_key,
-               _step(s.definition_id, run.stage, j.step_key) ->> 'output_type', j.model,
+        select answer.id, j.session_id, j.id, answer.id, run.stage, run.iteration, j.step_key, j.output_type, j.model,
                j.document_key, j.lineage_id, j.reviewer, (select r.id from resources r where r.job_id = j.id),
-               e ->> 'finish_reason', coalesce((e #>> '{usage,input_tokens}')::bigint, 0),
-               coalesce((e #>> '{usage,output_tokens}')::bigint, 0), coalesce((e #>> '{usage,cached_tokens}')::bigint, 0), e ->> 'answer'
+               answer.finish_reason, coalesce(answer.input_tokens, 0), coalesce(answer.output_tokens, 0),
+               coalesce(answer.cached_tokens, 0), answer.answer
         from answer
-        join jobs j on j.id = (e ->> 'job_id')::uuid
-        join sessions s on s.id = j.session_id
+        join jobs j on j.id = answer.job_id
         join stage_runs run on run.id = j.stage_run_id
         returning id, job_id
     )
@@ -215,29 +225,33 @@ as $$
         results = jsonb_build_object('contribution_id', saved.id),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
     from saved
-    where j.id = saved.job_id
+    where j.id = saved.job_id;
+end
 $$;
 
 -- What becomes of jobs that failed: back where they were, tried again later, or failed for good. A throttled provider is left
 -- alone until it says, one with a wrong configuration until that is mended; neither costs the job an attempt.
-create function _settle_failures(kept jsonb, moment timestamptz, base double precision, most double precision) returns void
+create function _settle_failures(kept _reply[], moment timestamptz) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    base double precision := (get_config('retry_base_seconds') #>> '{}')::double precision;
+    most double precision := (get_config('retry_max_seconds') #>> '{}')::double precision;
 begin
     insert into provider_clocks as c (provider, free_at, throttles, paused_reason, changed_at)
     select m.provider,
-           max(moment + make_interval(secs => coalesce((e ->> 'retry_after_ms')::double precision / 1000,
+           max(moment + make_interval(secs => coalesce(r.retry_after_ms::double precision / 1000,
                                                        least(most, base * 2 ^ least(coalesce(clock.throttles, 0), 20)))))
-               filter (where e ->> 'class' = 'throttled'),
+               filter (where r.class = 'throttled'),
            1,
-           max(e ->> 'message') filter (where e ->> 'class' = 'configuration'),
+           max(r.message) filter (where r.class = 'configuration'),
            moment
-    from jsonb_array_elements(kept) as e
-    join jobs j on j.id = (e ->> 'job_id')::uuid
+    from unnest(kept) as r
+    join jobs j on j.id = r.job_id
     join _current_models m on m.name = j.model
     left join provider_clocks clock on clock.provider = m.provider
-    where (e ->> 'current')::boolean and e ->> 'class' in ('throttled', 'configuration')
+    where r.class in ('throttled', 'configuration')
     group by m.provider
     order by m.provider
     on conflict on constraint provider_clocks_pkey do update
@@ -245,23 +259,24 @@ begin
             paused_reason = coalesce(excluded.paused_reason, c.paused_reason), changed_at = excluded.changed_at;
 
     with failure as materialized (
-        select j.id as job, e, _retry_verdict(
-                   case when e ->> 'finish_reason' = 'content_filter' then 'permanent' else e ->> 'class' end,
-                   j.attempt_count, j.max_retries, (e ->> 'retry_after_ms')::double precision / 1000, base, most, random()) as verdict
-        from jsonb_array_elements(kept) as e
-        join jobs j on j.id = (e ->> 'job_id')::uuid
-        where (e ->> 'current')::boolean and e ->> 'class' is not null
+        select r.*, _retry_verdict(
+                   case when r.finish_reason = 'content_filter' then 'permanent' else r.class end,
+                   j.attempt_count, j.max_retries, r.retry_after_ms::double precision / 1000, base, most, random()) as verdict
+        from unnest(kept) as r
+        join jobs j on j.id = r.job_id
+        where r.class is not null
     )
     update jobs j
     set status = coalesce(verdict ->> 'status', j.status_before),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null,
         attempt_count = j.attempt_count + (verdict ->> 'charged')::integer,
+        turn = greatest(j.turn, _claim_turn()),
         -- What the provider is to blame for is held back by its clock alone.
-        run_at = moment + case when e ->> 'class' in ('throttled', 'configuration') then interval '0'
+        run_at = moment + case when failure.class in ('throttled', 'configuration') then interval '0'
                                else make_interval(secs => (verdict ->> 'after')::double precision) end,
         completed_at = case when verdict ->> 'status' in ('failed', 'retry_loop_failed') then moment end,
-        error_details = jsonb_build_object('class', e ->> 'class', 'message', e ->> 'message', 'at', moment)
+        error_details = jsonb_build_object('class', failure.class, 'message', failure.message, 'at', moment)
     from failure
-    where j.id = failure.job;
+    where j.id = failure.job_id;
 end
 $$;

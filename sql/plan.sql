@@ -1,125 +1,162 @@
--- Planning: what a plan job does. It reads how far each model of its stage run has come, lets the planner (core) decide which
--- steps are ready and which children they get, and inserts those with their inputs.
+-- Planning: what a plan job reads and writes. How far each model of its stage run has come and what there is to read goes to the
+-- planner (core), which decides which steps are ready and which children they get; those are inserted with their inputs.
 --
--- It runs under the lock of the session, so nothing ends between what it reads and what it decides; planning twice inserts
--- nothing twice. It never calls a model.
+-- All of it is for many plans at once, and runs under the locks of their sessions, so nothing ends between what is read and what
+-- is decided; planning twice inserts nothing twice. It never calls a model.
 
--- How far each model of a stage run has come, as the planner wants to know it.
-create function _stage_progress(run uuid) returns jsonb
-    language sql stable
+-- The plans among these claimed jobs that are still claimed, and what is known of each without looking at its stage.
+create function _plan_roots(job_ids uuid[], claim_ids bigint[])
+    returns table (job_id uuid, session_id uuid, stage_run_id uuid, stage text, definition_id text, model text, planned text[],
+                   failed_child text, last_turn bigint)
+    language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select jsonb_agg(jsonb_build_object(
-        'model', root.model,
-        'status', root.status,
-        'planned', coalesce(root.results -> 'planned_steps', '[]'),
-        'unfinished', (
-            select coalesce(jsonb_agg(distinct child.step_key), '[]')
-            from jobs child
-            where child.parent_job_id = root.id and child.status <> all (_ended_statuses()))))
-    from jobs root
-    where root.stage_run_id = run and root.parent_job_id is null
+begin
+    return query
+        select j.id, s.id, run.id, run.stage, s.definition_id, j.model,
+               array(select jsonb_array_elements_text(coalesce(j.results -> 'planned_steps', '[]'))),
+               (select format('step "%s" failed: %s', c.step_key, c.error_details ->> 'message')
+                from jobs c
+                where c.parent_job_id = j.id and c.status in ('failed', 'retry_loop_failed')
+                order by c.completed_at, c.id
+                limit 1),
+               greatest(s.last_turn, _claim_turn())
+        from unnest(job_ids, claim_ids) as claim(job_id, claim_id)
+        join jobs j on j.id = claim.job_id and j.status = 'processing' and j.claim_id = claim.claim_id and j.kind = 'plan'
+        join sessions s on s.id = j.session_id
+        join stage_runs run on run.id = j.stage_run_id
+        order by j.id;
+end
 $$;
 
--- The artifacts that a step may take, by the types its inputs name: those of completed steps of this stage run, those of
--- earlier stages from the newest iteration in which that stage completed, and the texts of the project and the stage.
-create function _sources(run stage_runs, types text[]) returns jsonb
-    language sql stable
+-- How far each model of these stage runs has come, as the planner wants to know it.
+create function _plan_progress(run_ids uuid[])
+    returns table (stage_run_id uuid, job_id uuid, model text, status text, planned text[], unfinished text[])
+    language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    with source_run as (
-        select run.id as id
-        union all
-        (select distinct on (r.stage) r.id
-         from stage_runs r
-         where r.session_id = run.session_id and r.stage <> run.stage and r.status = 'completed' and r.iteration <= run.iteration
-         order by r.stage, r.iteration desc)
-    ),
-    artifact as (
-        select c.id, c.output_type as type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer
+begin
+    return query
+        select root.stage_run_id, root.id, root.model, root.status,
+               array(select jsonb_array_elements_text(coalesce(root.results -> 'planned_steps', '[]'))),
+               array(select distinct child.step_key from jobs child
+                     where child.parent_job_id = root.id and child.status <> all (_ended_statuses()))
+        from jobs root
+        where root.stage_run_id = any (run_ids) and root.parent_job_id is null
+        order by root.stage_run_id, root.id;
+end
+$$;
+
+-- The artifacts that steps of these stage runs may take, by the types their inputs name: those of completed steps of the stage
+-- run, those of earlier stages from the newest iteration in which that stage completed, and the texts of the project and the stage.
+create function _plan_sources(run_ids uuid[], types text[])
+    returns table (stage_run_id uuid, id uuid, type text, stage text, document_key text, model text, lineage_id uuid, reviewer text)
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return query
+        with run as materialized (
+            select r.* from stage_runs r where r.id = any (run_ids)
+        ),
+        source_run as (
+            select run.id as for_run, run.id from run
+            union all
+            select run.id, earlier.id
+            from run
+            cross join lateral (
+                select distinct on (r.stage) r.id
+                from stage_runs r
+                where r.session_id = run.session_id and r.stage <> run.stage and r.status = 'completed' and r.iteration <= run.iteration
+                order by r.stage, r.iteration desc) as earlier
+        ),
+        -- What a model has not finished, or not with success, is not offered.
+        unfinished as materialized (
+            select distinct j.parent_job_id, j.step_key
+            from jobs j
+            where j.stage_run_id = any (run_ids) and j.parent_job_id is not null and j.status not in ('completed', 'cancelled', 'superseded')
+        )
+        select source_run.for_run, c.id, c.output_type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer
         from source_run
         join jobs j on j.stage_run_id = source_run.id and j.status = 'completed' and j.parent_job_id is not null
         join jobs root on root.id = j.parent_job_id
         join contributions c on c.job_id = j.id and c.root_id = c.id
         where c.output_type = any (types)
           -- A model that failed is left out whole: half of its work would leave the other models with half of their inputs.
-          and case when source_run.id = run.id
-                   then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded') and not exists (select from jobs other
-                                    where other.parent_job_id = j.parent_job_id and other.step_key = j.step_key
-                                      and other.status not in ('completed', 'cancelled', 'superseded'))
+          and case when source_run.id = source_run.for_run
+                   then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
+                        and (j.parent_job_id, j.step_key) not in (select u.parent_job_id, u.step_key from unfinished u)
                    else root.status = 'completed' end
         union all
-        select r.id, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, null
-        from sessions s
+        select run.id, r.id, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, null
+        from run
+        join sessions s on s.id = run.session_id
         join resources r on r.project_id = s.project_id
-        where s.id = run.session_id and r.resource_type = any (types) and r.job_id is null
+        where r.resource_type = any (types) and r.job_id is null
           and (r.session_id is null
                or (r.session_id = s.id and r.iteration = run.iteration
-                   and (r.stage = run.stage or r.resource_type <> 'seed_prompt')))
-    )
-    select coalesce(jsonb_agg(to_jsonb(artifact)), '[]') from artifact
-$$;
-
--- Plans every step that is ready and returns the status the root goes to.
-create function _plan_root(root jobs) returns text
-    language plpgsql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    run        stage_runs;
-    definition text;
-    recipe     jsonb;
-    planned    jsonb := coalesce(root.results -> 'planned_steps', '[]');
-    decision   jsonb;
-    step       jsonb;
-begin
-    select r.* into strict run from stage_runs r where r.id = root.stage_run_id;
-    select s.definition_id into strict definition from sessions s where s.id = root.session_id;
-    recipe := _stage(definition, run.stage) -> 'recipe';
-    loop
-        decision := _ready_steps(recipe, root.model, _stage_progress(run.id), (get_config('stage_min_models') #>> '{}')::integer);
-        exit when decision -> 'ready' = '[]';
-        for step in select s from jsonb_array_elements(recipe -> 'steps') as s where decision -> 'ready' ? (s ->> 'key') loop
-            perform _insert_children(root, step, _plan_step(recipe, step ->> 'key', run.stage, root.model, _sources(run, array(
-                select i ->> 'type' from jsonb_array_elements(step -> 'inputs_required') as i))));
-            planned := planned || jsonb_build_array(step ->> 'key');
-        end loop;
-        update jobs j set results = jsonb_build_object('planned_steps', planned) where j.id = root.id;
-    end loop;
-    if decision ->> 'status' = 'waiting_for_children' and not exists (
-        select from jobs other join job_statuses s on s.status = other.status
-        where other.stage_run_id = run.id and other.id <> root.id
-          and (s.phase in ('ready', 'running', 'paused') or other.status = 'waiting_for_prerequisite')) then
-        raise exception 'step "%" can never begin: nobody works on what it needs', decision ->> 'next'
-            using errcode = 'invalid_parameter_value';
-    end if;
-    return decision ->> 'status';
+                   and (r.stage = run.stage or r.resource_type <> 'seed_prompt')));
 end
 $$;
 
-create function _insert_children(root jobs, step jsonb, children jsonb) returns void
-    language sql
+-- The children that were planned, one element of each array a child; one that exists already is left as it is.
+create function _plan_children(
+    ids uuid[], roots uuid[], step_keys text[], output_types text[], group_keys text[], document_keys text[], lineages uuid[],
+    reviewers text[], turns bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], relevances double precision[]
+) returns void
+    language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    with child as materialized (
-        select _uuid_v7() as id, c.*
-        from jsonb_to_recordset(children)
-            as c(group_key text, lineage_id uuid, starts_lineage boolean, reviewer text, inputs jsonb)
+begin
+    with child as (
+        select * from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, turns)
+            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, turn)
     ),
     inserted as (
-        insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, document_key,
-                          lineage_id, reviewer, priority, max_retries, is_test_job)
-        select child.id, root.session_id, root.stage_run_id, root.id, 'execute', step ->> 'key', root.model, child.group_key,
-               step ->> 'document_key', case when child.starts_lineage then child.id else child.lineage_id end, child.reviewer,
-               root.priority, root.max_retries, root.is_test_job
+        insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
+                          lineage_id, reviewer, priority, max_retries, is_test_job, turn)
+        select child.id, root.session_id, root.stage_run_id, root.id, 'execute', child.step_key, root.model, child.group_key,
+               child.output_type, child.document_key, child.lineage_id, child.reviewer, root.priority, root.max_retries,
+               root.is_test_job, child.turn
         from child
+        join jobs root on root.id = child.root
         on conflict do nothing
         returning id
     )
     insert into job_inputs (job, position, artifact, role, relevance)
-    select child.id, input.position, (input.value ->> 'artifact')::uuid, input.value ->> 'role', (input.value ->> 'relevance')::double precision
-    from inserted
-    join child using (id), jsonb_array_elements(child.inputs) with ordinality as input(value, position)
+    select input.*
+    from unnest(input_jobs, positions, artifacts, roles, relevances) as input(job, position, artifact, role, relevance)
+    join inserted on inserted.id = input.job;
+    update sessions s
+    set last_turn = lined_up.turn
+    from (select root.session_id, max(c.turn) as turn
+          from unnest(roots, turns) as c(root, turn)
+          join jobs root on root.id = c.root
+          group by root.session_id) as lined_up
+    where s.id = lined_up.session_id and s.last_turn < lined_up.turn;
+end
+$$;
+
+-- Where the plans go: they wait for what they planned, or are done, or have failed with the reason given.
+create function _plan_settle(job_ids uuid[], outcomes text[], planned jsonb[], reasons text[]) returns void
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    update jobs j
+    set status = plan.outcome, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+        results = case when plan.planned is null then j.results else jsonb_build_object('planned_steps', plan.planned) end,
+        attempt_count = j.attempt_count + case when plan.outcome = 'waiting_for_children' then 0 else 1 end,
+        completed_at = case when plan.outcome <> 'waiting_for_children' then _now() end,
+        error_details = case when plan.outcome = 'failed' then jsonb_build_object('class', 'permanent', 'message', plan.reason) end
+    from unnest(job_ids, outcomes, planned, reasons) as plan(id, outcome, planned, reason)
+    where j.id = plan.id;
+end
 $$;
 
 create function plan(recipe jsonb, sources jsonb, models text[])

@@ -54,10 +54,10 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_lives', '_document_path', '_seen_session', '_session_state', '_in_transaction_block',
-                                 '_nap', '_check_recipe', '_plan_recipe') then true
-              when p.proname in ('_open_claimer', '_close_claimer', '_free_threads', '_calls_in_flight', '_await_replies', '_take',
-                                 '_make', '_unmade', '_send_requests', '_keep_replies', '_next_due') then kind = 'admin'
+                                 '_claimer_key', '_any_claimer_lives', '_document_path', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
+              when p.proname in ('_open_claimer', '_close_claimer', '_take', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
+                                 '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
+                                 '_request_texts', '_request_prompts', '_open_calls', '_keep_replies') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_domain', 'define_process', 'define_stage',
                                  'set_config', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',
@@ -106,4 +106,4 @@ revoke all on all functions in schema dialectic from public;
 revoke all on all procedures in schema dialectic from public;
 
 -- The launcher hears of this database when the extension is committed.
-select _tell_worker(true, false);
+select _tell_worker(null, false);

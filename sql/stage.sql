@@ -12,40 +12,6 @@ as $$
     where d.id = definition
 $$;
 
-create function _stage(definition text, slug text) returns jsonb
-    language sql stable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select s from definitions d, jsonb_array_elements(d.stages) as s where d.id = definition and s ->> 'slug' = slug
-$$;
-
-create function _step(definition text, stage text, step_key text) returns jsonb
-    language sql stable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select t from jsonb_array_elements(_stage(definition, stage) -> 'recipe' -> 'steps') as t where t ->> 'key' = step_key
-$$;
-
--- What every prompt of a stage may say: the request, the place in the process, the overlay of the domain.
-create function _stage_values(session sessions, stage text, iteration integer) returns jsonb
-    language sql stable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select jsonb_build_object(
-        'original_user_request', (
-            select r.content from resources r
-            where r.project_id = session.project_id and r.resource_type = 'initial_user_prompt'
-            order by r.version desc limit 1),
-        'process', session.process,
-        'domain', d.domain,
-        'iteration', _stage_values.iteration,
-        'stage', (select jsonb_build_object('slug', s ->> 'slug', 'display_name', s ->> 'display_name')
-                  from _stage(session.definition_id, stage) as s),
-        'overlay', coalesce(d.overlays -> '*', '{}') || coalesce(d.overlays -> stage, '{}'))
-    from definitions d
-    where d.id = session.definition_id
-$$;
-
 create function _open_stage_run(session_id uuid, stage text) returns uuid
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -60,8 +26,8 @@ begin
     returning r.id into opened;
     insert into resources (resource_type, project_id, session_id, stage, iteration, content)
     values ('seed_prompt', session.project_id, session.id, _open_stage_run.stage, session.iteration,
-            _render_seed(session.definition_id, _stage(session.definition_id, _open_stage_run.stage) ->> 'seed_prompt_template',
-                         _stage_values(session, _open_stage_run.stage, session.iteration)));
+            _render_seed(session.definition_id, _open_stage_run.stage, session.iteration, (
+                select p.content from _request_prompts(array[session.project_id]) as p)));
     return opened;
 end
 $$;
@@ -130,8 +96,8 @@ create function _start_stage_run(run uuid, models text[], max_retries integer, i
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     update stage_runs r set status = 'running', started_at = coalesce(r.started_at, _now()), completed_at = null where r.id = run;
-    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key)
-    select r.session_id, r.id, 'plan', m, max_retries, is_test, _start_stage_run.idempotency_key
+    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key, turn)
+    select r.session_id, r.id, 'plan', m, max_retries, is_test, _start_stage_run.idempotency_key, _claim_turn() + 1
     from stage_runs r, unnest(models) as m
     where r.id = run
     on conflict do nothing
@@ -144,7 +110,7 @@ create function _check_generate(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    least   integer := (get_config('stage_min_models') #>> '{}')::integer;
+    least   integer := _min_models();
     foreign_model text;
 begin
     if stage <> all (slugs) then
@@ -240,7 +206,7 @@ create function _close_stage_runs(stage_run_ids uuid[]) returns void
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    least  integer := (get_config('stage_min_models') #>> '{}')::integer;
+    least  integer := _min_models();
     closed record;
 begin
     for closed in

@@ -27,6 +27,7 @@ create table sessions (
     current_stage text        not null,
     through_stage text,
     iteration     integer     not null default 1 check (iteration > 0),
+    last_turn     bigint      not null default 0,
     auto_advance  boolean     not null default false,
     is_test       boolean     not null default false,
     status        text        not null default 'active' check (status in ('active', 'completed', 'failed', 'cancelled')),
@@ -37,6 +38,7 @@ create table sessions (
 create index sessions_project on sessions (project_id);
 create index sessions_owner on sessions (owner);
 comment on table sessions is 'One run of a process over a project with a set of models. The row is also the lock under which its jobs move.';
+comment on column sessions.last_turn is 'The turn of the last job that was lined up; the next one comes after it.';
 comment on column sessions.through_stage is 'The last stage to run; null means the last stage of the process.';
 
 create table stage_runs (
@@ -64,6 +66,7 @@ create table jobs (
     step_key               text,
     model                  text        not null,
     group_key              text        not null default '',
+    output_type            text,
     document_key           text,
     lineage_id             uuid,
     reviewer               text,
@@ -74,6 +77,8 @@ create table jobs (
     continuation_count     integer     not null default 0 check (continuation_count >= 0),
     target_contribution_id uuid,
     priority               integer     not null default 0,
+    turn                   bigint      not null default 0,
+    lane                   text        not null generated always as (case when kind in ('plan', 'render') then '' else model end) stored,
     run_at                 timestamptz not null default _now(),
     claim_id               bigint,
     claimed_by             text,
@@ -94,10 +99,31 @@ comment on column jobs.reviewer is 'The model whose review of the lineage this j
 comment on column jobs.attempt_count is 'Attempts charged to the job; a throttled call, a crash and a pause charge none.';
 comment on column jobs.status_before is 'Where the job goes back to when its claim, its wait or its pause ends.';
 comment on column jobs.priority is 'Higher runs first.';
+comment on column jobs.turn is 'The place in line: of equal priority the lower one runs first. Sessions take turns: each lines up from where the claims stand.';
+comment on column jobs.lane is 'Jobs that need the same model line up in one lane; those that call none have a lane of their own.';
 comment on column jobs.claim_id is 'The fence: drawn anew for each claim; an answer that carries another one is late.';
 
 create sequence claim_ids as bigint;
 comment on sequence claim_ids is 'Every claim draws its fence here.';
+
+-- A sequence, for it leaves no dead rows: where the claims stand is read by everyone who lines up a job.
+create sequence claim_turns as bigint minvalue 0 start 0;
+comment on sequence claim_turns is 'The turn that was claimed last; a job that is lined up now comes right after it.';
+
+-- Where the claims stand: a job that becomes ready now takes its turn from here.
+create function _claim_turn() returns bigint
+    language sql stable
+as $$
+    select last_value from dialectic.claim_turns
+$$;
+
+create table lanes (
+    name     text    not null,
+    is_test  boolean not null,
+    priority integer not null,
+    primary key (name, is_test, priority)
+);
+comment on table lanes is 'Every lane that a job ever lined up in; rows are added and never changed, so a claim finds its lanes whatever old snapshots are held.';
 
 -- One list of statuses and kinds, kept in the core crate; every set and check in the database is made from it.
 create table job_statuses (
@@ -120,24 +146,23 @@ do $$
 declare
     statuses text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses);
     ended    text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ended');
-    ready    text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ready');
+    queued   text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ready' and status <> 'retrying');
     kinds    text := (select string_agg(quote_literal(kind), ', ') from _job_kinds() as kind);
 begin
     execute format('alter table jobs add constraint jobs_status_check check (status in (%s))', statuses);
     execute format('alter table jobs add constraint jobs_status_before_check check (status_before in (%s))', statuses);
     execute format('alter table jobs add constraint jobs_kind_check check (kind in (%s))', kinds);
     execute format('alter table jobs add constraint jobs_completed_at_check check ((status in (%s)) = (completed_at is not null))', ended);
-    execute format('create index jobs_ready on jobs (session_id, priority desc, run_at, id) where status in (%s)', ready);
+    execute format('create index jobs_queued on jobs (lane, is_test_job, priority, turn) where status in (%s)', queued);
     execute format('create index jobs_unfinished_children on jobs (parent_job_id) where status not in (%s)', ended);
     execute format('create index jobs_unfinished_steps on jobs (stage_run_id, step_key) where status not in (%s)', ended);
 end
 $$;
--- A hash, for it has no order: the planner cannot take it for the claim's walk from session to session, which must meet ready
--- jobs only.
-create index jobs_session on jobs using hash (session_id);
+create index jobs_retrying on jobs (run_at) where status = 'retrying';
+create index jobs_session on jobs (session_id);
 create index jobs_parent on jobs (parent_job_id) where parent_job_id is not null;
 create index jobs_claimed on jobs (claimed_by) where status = 'processing';
-create index jobs_leased on jobs (lease_until) where status = 'processing';
+create index jobs_leased on jobs (lease_until) where status = 'processing' and lease_until is not null;
 create unique index jobs_root on jobs (stage_run_id, model) where parent_job_id is null;
 create unique index jobs_planned_once on jobs (stage_run_id, step_key, model, group_key, kind, continuation_count)
     where parent_job_id is not null and status <> 'superseded';
@@ -250,3 +275,13 @@ create table model_calls (
 create index model_calls_open on model_calls (claimed_by) where outcome = 'open';
 create index model_calls_session on model_calls (session_id);
 comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';
+
+-- Texts are many and long, and lz4 packs them several times faster than the default where the server has it.
+do $$
+begin
+    alter table contributions alter column content set compression lz4;
+    alter table resources alter column content set compression lz4;
+exception when feature_not_supported then
+    null;
+end
+$$;

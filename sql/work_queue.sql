@@ -1,5 +1,5 @@
--- Working the queue in this connection, and waiting for others to work it. Both commit between steps, so neither may have
--- SECURITY DEFINER or SET; every name and operator is therefore qualified.
+-- What a claimer inside the server asks for between its turns, and waiting for others to work the queue. A procedure that commits
+-- may have neither SECURITY DEFINER nor SET; every name and operator in it is therefore qualified.
 
 -- Makes this backend a claimer: its name, held as a lock for as long as it is one.
 create function _open_claimer(kind text) returns text
@@ -16,158 +16,86 @@ begin
 end
 $$;
 
--- One turn of a claimer: claims up to "room" jobs and returns how many.
-create function _take(claimer text, room integer) returns integer
-    language sql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select count(*)::integer
-    from _claim(claimer, room, null, claimer not like 'worker:%')
-    where claimer not like 'worker:%' or get_config('worker_enabled') = 'true'
-$$;
-
--- What this claimer has claimed and not yet planned or asked: a session that somebody else holds makes its jobs wait, and
--- no others.
-create function _unmade(claimer text) returns setof jobs
-    language sql stable
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select j.* from jobs j
-    where j.status = 'processing' and j.claimed_by = claimer
-      and not exists (select from model_calls c where c.job_id = j.id and c.claim_id = j.claim_id)
-$$;
-
--- What was claimed is planned, or made into requests; what cannot be asked is failed. The requests are returned, not sent: they
--- may leave only when this transaction, which says that they do, has committed.
-create function _make(claimer text) returns jsonb
+-- Claims up to "room" jobs for a claimer inside the server; test jobs are left to run_pending.
+create function _take(claimer text, room integer) returns table (job_id uuid, claim_id bigint, session_id uuid, is_plan boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    free     uuid[] := array(
-        select s.id from sessions s
-        where s.id in (select j.session_id from _unmade(claimer) as j)
-        order by s.id
-        for no key update skip locked);
-    requests jsonb;
-    refused  jsonb;
+    is_worker boolean := claimer like 'worker:%';
 begin
-    perform _finish_plan(j.id, j.claim_id) from _unmade(claimer) as j where j.kind = 'plan' and j.session_id = any (free) order by j.id;
-    select jsonb_agg(m.request) filter (where m.request is not null),
-           jsonb_agg(jsonb_build_object('job_id', m.job_id, 'claim_id', m.claim_id, 'class', 'permanent', 'message', m.problem))
-               filter (where m.request is null)
-    into requests, refused
-    from _make_requests(array(select j.id from _unmade(claimer) as j where j.kind <> 'plan' and j.session_id = any (free))) as m;
-    if refused is not null then
-        perform _keep(refused);
+    if is_worker and get_config('worker_enabled') <> 'true' then
+        return;
     end if;
-    return coalesce(requests, '[]');
+    return query
+        select j.id, j.claim_id, j.session_id, j.kind = 'plan' from _claim(claimer, room, null, not is_worker) as j order by j.turn, j.id;
 end
 $$;
 
--- Keeps what came back; a reply to a session that somebody else holds is put back and kept the next time.
-create function _keep_replies() returns void
+-- Locks those of these sessions that nobody holds, and returns them.
+create function _lock_sessions(ids uuid[]) returns setof uuid
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-declare
-    replies jsonb := _take_replies();
-    held    uuid[];
 begin
-    if replies = '[]' then
-        return;
-    end if;
-    held := array(
-        select j.id
-        from jsonb_array_elements(replies) as e
-        join jobs j on j.id = (e ->> 'job_id')::uuid
-        where j.session_id not in (
-            select s.id from sessions s
-            where s.id in (select o.session_id from jsonb_array_elements(replies) as r join jobs o on o.id = (r ->> 'job_id')::uuid)
-            order by s.id
-            for no key update skip locked));
-    perform _put_back((select coalesce(jsonb_agg(e), '[]') from jsonb_array_elements(replies) as e where (e ->> 'job_id')::uuid = any (held)));
-    perform _keep((select coalesce(jsonb_agg(e), '[]') from jsonb_array_elements(replies) as e where (e ->> 'job_id')::uuid <> all (held)));
+    return query select s.id from sessions s where s.id = any (ids) order by s.id for no key update skip locked;
+end
+$$;
+
+-- The claims among these that are no longer the jobs'.
+create function _revoked(job_ids uuid[], claim_ids bigint[]) returns setof bigint
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return query
+        select held.claim_id
+        from unnest(job_ids, claim_ids) as held(job_id, claim_id)
+        where not exists (
+            select from jobs j where j.id = held.job_id and j.status = 'processing' and j.claim_id = held.claim_id);
 end
 $$;
 
 -- Seconds until the next job can be claimed: 0 when one is due, null when none is coming.
 create function _next_due(with_test_jobs boolean) returns double precision
-    language sql
+    language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select case when min(j.run_at) is not null then greatest(0, extract(epoch from min(greatest(j.run_at, c.free_at)) - _now())) end
-    from jobs j
-    left join _current_models m on m.name = j.model and j.kind not in ('plan', 'render')
-    left join provider_clocks c on c.provider = m.provider
-    where j.status = any (_ready_statuses()) and (with_test_jobs or (not j.is_test_job and get_config('worker_enabled') = 'true'))
-      and c.paused_reason is null
-$$;
-
-create procedure run_pending(max_jobs integer default null)
-    language plpgsql
-as $$
 declare
-    patience  constant pg_catalog.float8 := 30;
-    claimer   pg_catalog.text;
-    left_over pg_catalog.int4 := max_jobs;
-    room      pg_catalog.int4;
-    taken     pg_catalog.int4;
-    held_for  pg_catalog.float8 := 0;
-    requests  pg_catalog.jsonb;
-    due       pg_catalog.float8;
-    rest      pg_catalog.int4;
+    floor bigint := _claim_floor();
+    next  timestamptz;
 begin
-    if max_jobs operator(pg_catalog.<) 1 then
-        raise exception 'max_jobs cannot be %', max_jobs
-            using errcode = 'invalid_parameter_value', hint = 'Give a number from 1 on, or null for all there is.';
+    if not with_test_jobs and get_config('worker_enabled') <> 'true' then
+        return null;
     end if;
-    if dialectic._in_transaction_block() then
-        raise exception 'run_pending cannot run in a transaction block'
-            using errcode = 'active_sql_transaction',
-                  detail = 'It commits between claiming, calling and keeping, so that no lock is held while a model is called.',
-                  hint = 'CALL it by itself, outside BEGIN … COMMIT.';
-    end if;
-    claimer := dialectic._open_claimer('run_pending');
-    loop
-        taken := 0;
-        room := least(dialectic._free_threads(), left_over);
-        if room operator(pg_catalog.>) 0 then
-            taken := dialectic._take(claimer, room);
-            commit;
-        end if;
-        left_over := left_over operator(pg_catalog.-) taken;
-        requests := dialectic._make(claimer);
-        commit;
-        perform dialectic._send_requests(requests);
-        if taken operator(pg_catalog.>) 0 then
-            rest := 0;
-            held_for := 0;
-        elsif dialectic._calls_in_flight() operator(pg_catalog.>) 0 then
-            -- With all threads busy or nothing more to claim there is only an answer to wait for.
-            rest := 100;
-        elsif exists (select from dialectic._unmade(claimer)) and held_for operator(pg_catalog.<) patience then
-            -- Somebody else holds the session of what we have claimed.
-            rest := 100;
-            held_for := held_for operator(pg_catalog.+) 0.1;
-        else
-            due := dialectic._next_due(true);
-            exit when left_over operator(pg_catalog.=) 0 or due is null or due operator(pg_catalog.>) patience;
-            rest := pg_catalog.int4(due operator(pg_catalog.*) 1000) operator(pg_catalog.+) 1;
-        end if;
-        -- Commits before it waits, so that no snapshot is held meanwhile.
-        call dialectic._await_replies(rest);
-        perform dialectic._keep_replies();
-        commit;
-    end loop;
-    perform dialectic._close_claimer();
+    select min(greatest(first.run_at, c.free_at)) into next
+    from (
+        select l.name as lane, q.run_at
+        from lanes l
+        cross join lateral (
+            select j.run_at from jobs j
+            where j.lane = l.name and j.is_test_job = l.is_test and j.priority = l.priority and j.turn >= floor
+              and j.status = any (_queued_statuses())
+            order by j.turn
+            limit 1) as q
+        where with_test_jobs or not l.is_test
+        union all
+        (select j.lane, j.run_at from jobs j
+         where j.status = 'retrying' and (with_test_jobs or not j.is_test_job)
+         order by j.run_at
+         limit 100)
+    ) as first
+    left join _current_models m on m.name = first.lane
+    left join provider_clocks c on c.provider = m.provider
+    where c.paused_reason is null;
+    return case when next is not null then greatest(0, extract(epoch from next - _now())) end;
 end
 $$;
+
 comment on procedure run_pending(integer) is
     'Works the queue in this connection until nothing is due within 30 seconds, or max_jobs are done; commits as it goes.';
 

@@ -1,5 +1,6 @@
 //! What can go wrong on the Rust side, and the only place that chooses its SQLSTATE, DETAIL and HINT.
 
+use dialectic_core::definition::DefinitionError;
 use dialectic_core::plan::PlanError;
 use dialectic_core::prompt::PromptError;
 use dialectic_core::recipe::Problems;
@@ -21,6 +22,8 @@ pub(crate) enum Error {
     Unknown { argument: &'static str, value: String },
     #[error("{0}")]
     Setting(String),
+    #[error("{0}")]
+    Definition(#[from] DefinitionError),
     #[error("{0}")]
     Spi(#[from] pgrx::spi::Error),
     #[error("{0}")]
@@ -59,7 +62,9 @@ impl From<Error> for ErrorReport {
                 "Simulator models take fail_first, fail_always, fail_class, retry_after_ms, latency_ms, cut_after_tokens, \
                  malformed_json, drop_connection, refuse, answer_words and seed.",
             ),
-            Error::Spi(_) => (ERRCODE_INTERNAL_ERROR, None, "This should not happen; please report it."),
+            Error::Definition(_) | Error::Spi(_) => {
+                (ERRCODE_INTERNAL_ERROR, None, "This should not happen; please report it.")
+            }
             Error::Gone(_) => {
                 (ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, None, "This function is for run_pending and the worker.")
             }

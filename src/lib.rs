@@ -47,16 +47,30 @@ extension_sql_file!("../sql/configuration.sql", name = "configuration", requires
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
 extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
 extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["project", api::prompt::_render_seed]);
-extension_sql_file!("../sql/claim.sql", name = "claim", requires = ["stage", api::job::_ready_statuses]);
+extension_sql_file!(
+    "../sql/claim.sql",
+    name = "claim",
+    requires = [
+        "stage",
+        api::job::_ready_statuses,
+        api::job::_queued_statuses,
+        worker::wake::_claim_floor,
+        worker::wake::_raise_floor
+    ]
+);
 extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["claim", api::plan::_plan_recipe]);
-extension_sql_file!("../sql/request.sql", name = "request", requires = ["plan", api::prompt::_messages]);
-extension_sql_file!("../sql/finish.sql", name = "finish", requires = ["request", api::job::_retry_verdict]);
+extension_sql_file!("../sql/request.sql", name = "request", requires = ["plan", api::prompt::_make_request]);
+extension_sql_file!(
+    "../sql/finish.sql",
+    name = "finish",
+    requires = ["request", api::job::_retry_verdict, api::plan::_plan_job]
+);
 extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["finish"]);
 extension_sql_file!("../sql/control.sql", name = "control", requires = ["completion"]);
 extension_sql_file!(
     "../sql/work_queue.sql",
     name = "work_queue",
-    requires = ["control", worker::claimer::_hold_claimer]
+    requires = ["control", worker::claimer::_hold_claimer, worker::procedure::_run_pending, worker::procedure::_nap]
 );
 extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["work_queue", api::path::_document_path]);
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["looking"]);

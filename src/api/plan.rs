@@ -1,35 +1,19 @@
-//! Planning for SQL: which steps are ready, and what jobs a step becomes.
+//! Planning for SQL: a plan job, and a recipe that is only looked at.
 
 use super::{decode, encode};
 use crate::error::Error;
+use crate::store;
 use dialectic_core::plan::{self, Source};
-use dialectic_core::readiness::{self, Progress};
 use dialectic_core::recipe::Recipe;
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-/// Which steps of a stage a model may begin now, and where its plan job goes when they are planned.
-#[pg_extern(immutable, parallel_safe)]
-fn _ready_steps(recipe: JsonB, model: &str, progress: JsonB, min_models: i32) -> Result<JsonB, ErrorReport> {
-    let recipe = Recipe::parse(&recipe.0).map_err(Error::from)?;
-    let progress: Vec<Progress> = decode("progress", progress)?;
-    let least = usize::try_from(min_models).unwrap_or(1);
-    Ok(encode("decision", &readiness::decide(&recipe, model, &progress, least).map_err(Error::from)?)?)
-}
-
-/// The jobs that one step becomes for one model.
-#[pg_extern(immutable, parallel_safe)]
-fn _plan_step(recipe: JsonB, step_key: &str, stage: &str, model: &str, sources: JsonB) -> Result<JsonB, ErrorReport> {
-    let recipe = Recipe::parse(&recipe.0).map_err(Error::from)?;
-    let sources: Vec<Source> = decode("sources", sources)?;
-    let step = recipe
-        .steps
-        .iter()
-        .find(|step| step.key == step_key)
-        .ok_or_else(|| Error::Unknown { argument: "step", value: step_key.to_owned() })?;
-    let children = plan::plan_step(step, Some(stage), &sources, model).map_err(Error::from)?;
-    Ok(encode("children", &children)?)
+/// Plans one claimed plan job, whose session is locked; returns where it goes, or stale.
+#[pg_extern(volatile)]
+pub(crate) fn _plan_job(job: pgrx::Uuid, claim_id: i64) -> Result<&'static str, ErrorReport> {
+    let outcomes = store::plan::plan_jobs(vec![job], vec![claim_id])?;
+    Ok(outcomes.first().map_or("stale", |outcome| outcome.status))
 }
 
 /// The jobs that a whole recipe becomes over these sources and models.

@@ -1,31 +1,20 @@
-//! Prompts for SQL: checking a template, filling one. Values are data and are never rendered as templates.
+//! Prompts for SQL: checking a template, filling one, the request of one job. Values are data and are never rendered as templates.
 //!
 //! The engine goes as deep as a template is long, deeper than the stack of a backend allows, so templates are compiled and filled
 //! on a thread that has room; it sees no Postgres.
-//!
-//! Templates of a session come from its definition, which never changes and is named by its content, so a compiled set can be
-//! kept for as long as the process lives.
 
 use crate::error::Error;
-use crate::store::definition;
-use crate::worker::calls::with_signals_blocked;
+use crate::store::definition::definition;
+use crate::store::request;
+use crate::worker::calls::{DEEP_STACK, Prompt, messages, with_signals_blocked};
 use dialectic_core::prompt::{self, Templates};
 use dialectic_core::provider::simulator;
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::sync::Arc;
-
-/// How many compiled definitions a process keeps.
-const KEPT_DEFINITIONS: usize = 16;
-
-/// Room for the deepest template there can be.
-const DEEP_STACK: usize = 256 << 20;
 
 /// Runs work on a thread with a deep stack; a panic there is an error here.
-fn deep<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let no_thread = |problem: std::io::Error| Error::Gone(format!("no thread to render on: {problem}"));
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().stack_size(DEEP_STACK);
@@ -47,46 +36,55 @@ fn _render_template(bodies: JsonB, name: &str, vars: JsonB) -> Result<String, Er
     Ok(deep(|| Ok(Templates::new(bodies)?.render(name, &vars.0)?))?)
 }
 
-/// A seed prompt of a definition, filled.
+/// The seed prompt of a stage, filled.
 #[pg_extern(stable)]
-pub(crate) fn _render_seed(definition_id: &str, name: &str, vars: JsonB) -> Result<String, ErrorReport> {
-    let templates = templates_of(definition_id)?;
-    Ok(deep(|| Ok(templates.render(name, &vars.0)?))?)
+pub(crate) fn _render_seed(
+    definition_id: &str,
+    stage: &str,
+    iteration: i32,
+    request: Option<&str>,
+) -> Result<String, ErrorReport> {
+    let definition = definition(definition_id)?;
+    let request = request.unwrap_or_default();
+    Ok(deep(|| Ok(definition.seed_prompt(stage, iteration, request)?))?)
 }
 
-/// The messages of a turn: `{"messages": […]}`, or `{"error": "…"}` so that one bad prompt does not fail a whole batch.
-#[pg_extern(stable)]
-pub(crate) fn _messages(definition_id: &str, name: &str, vars: JsonB) -> Result<JsonB, ErrorReport> {
-    let templates = templates_of(definition_id)?;
-    Ok(JsonB(match deep(|| Ok(templates.messages(name, &vars.0)?)) {
-        Ok(messages) => serde_json::json!({ "messages": messages }),
-        Err(problem) => serde_json::json!({ "error": problem.to_string() }),
-    }))
+/// The request of one claimed job, saved and its call opened, or why there is none.
+#[pg_extern(volatile)]
+pub(crate) fn _make_request(
+    job: pgrx::Uuid,
+) -> Result<TableIterator<'static, (name!(request, Option<JsonB>), name!(problem, Option<String>))>, ErrorReport> {
+    let Some(draft) = request::drafts(vec![job])?.into_iter().next() else {
+        return Ok(TableIterator::once((None, None)));
+    };
+    let (claim, call_no) = (draft.claim, draft.call_no);
+    let (is_saved, name) = (draft.saved.is_some(), draft.turn.model.clone());
+    let Some(model) = draft.model else {
+        return Ok(TableIterator::once((None, Some(format!("model \"{name}\" does not exist any more")))));
+    };
+    let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
+    let json_keys = step.map(|step| step.content_keys()).unwrap_or_default();
+    let prompt = match draft.saved {
+        Some(json) => Prompt::Saved(json),
+        None => Prompt::New(draft.definition, Box::new(draft.turn)),
+    };
+    let (messages, json) = match deep(|| Ok(messages(prompt)))? {
+        Ok(made) => made,
+        Err(problem) => return Ok(TableIterator::once((None, Some(problem)))),
+    };
+    request::open(vec![(job, claim, (!is_saved).then_some(json))])?;
+    let request = serde_json::json!({
+        "job_id": job.to_string(), "claim_id": claim, "api": model.api, "provider": model.provider, "model": name,
+        "api_model": model.api_model, "messages": messages, "context_window": model.context_window,
+        "max_output_tokens": model.max_output_tokens, "json_keys": json_keys, "settings": model.settings, "call_no": call_no,
+    });
+    Ok(TableIterator::once((Some(JsonB(request)), None)))
 }
 
 /// Refuses settings that the simulator does not know.
 #[pg_extern(immutable, parallel_safe)]
 fn _check_simulator_settings(settings: JsonB) -> Result<(), ErrorReport> {
     Ok(simulator::check_settings(&settings.0).map_err(Error::Setting)?)
-}
-
-thread_local! {
-    static COMPILED: RefCell<HashMap<String, Arc<Templates>>> = RefCell::new(HashMap::new());
-}
-
-fn templates_of(definition_id: &str) -> Result<Arc<Templates>, Error> {
-    if let Some(kept) = COMPILED.with_borrow(|compiled| compiled.get(definition_id).cloned()) {
-        return Ok(kept);
-    }
-    let bodies = bodies_of(definition::prompts(definition_id)?);
-    let templates = Arc::new(deep(|| Ok(Templates::new(bodies)?))?);
-    COMPILED.with_borrow_mut(|compiled| {
-        if compiled.len() >= KEPT_DEFINITIONS {
-            compiled.clear();
-        }
-        compiled.insert(definition_id.to_owned(), Arc::clone(&templates));
-    });
-    Ok(templates)
 }
 
 fn bodies_of(value: serde_json::Value) -> Vec<(String, String)> {

@@ -10,11 +10,13 @@
 //! | [`recipe`] | what a recipe is, and whether one is sound |
 //! | [`plan`] | which jobs a step becomes, and what each is given |
 //! | [`readiness`] | which steps of a stage may begin now |
+//! | [`definition`] | a process as a session started with it, and what its prompts may say |
 //! | [`prompt`] | how a template and its values become messages |
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`path`] | where an artifact stands in the tree of files |
 
+pub mod definition;
 pub mod job;
 pub mod path;
 pub mod plan;

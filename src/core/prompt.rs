@@ -75,6 +75,11 @@ impl PromptError {
         Self { template: template.to_owned(), line: None, message: message.into() }
     }
 
+    /// A part of the definition that a prompt needs and that is not there.
+    pub(crate) fn missing(kind: &str, name: &str) -> Self {
+        Self::new(name, format!("the {kind} does not exist"))
+    }
+
     fn from_engine(template: &str, error: &minijinja::Error) -> Self {
         // Includes and blocks wrap the error they met; the innermost one knows what happened and where.
         let mut cause = error;

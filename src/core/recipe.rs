@@ -282,6 +282,15 @@ impl Recipe {
 }
 
 impl Step {
+    /// The keys its answer must have; none for a plain text.
+    pub fn content_keys(&self) -> Vec<String> {
+        match &self.content_to_include {
+            Some(Value::Object(fields)) => fields.keys().cloned().collect(),
+            Some(Value::Array(names)) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether this step produces what `input` asks of its own stage.
     pub fn produces(&self, input: &Input) -> bool {
         self.output_type == input.r#type && (input.document_key.is_none() || input.document_key == self.document_key)

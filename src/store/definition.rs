@@ -1,18 +1,50 @@
-//! Reading the frozen definition of a session.
+//! Reading the frozen definition of a session. It never changes and is named by its content, so what was read can be kept for as
+//! long as the process lives.
 
+use super::{must, query};
 use crate::error::Error;
+use dialectic_core::definition::Definition;
 use pgrx::JsonB;
-use pgrx::prelude::*;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-const PROMPTS: &str = "select prompts from dialectic.definitions where id operator(pg_catalog.=) $1";
+const READ: &str =
+    "select process, domain, stages, prompts, overlays from dialectic.definitions where id operator(pg_catalog.=) $1";
 
-/// The templates of a definition, as `{name: body}`.
-pub(crate) fn prompts(definition_id: &str) -> Result<serde_json::Value, Error> {
-    Spi::get_one_with_args::<JsonB>(PROMPTS, &[definition_id.into()])
-        .map_err(|error| match error {
-            pgrx::spi::Error::InvalidPosition => Error::Gone(format!("definition \"{definition_id}\" does not exist")),
-            other => Error::Spi(other),
-        })?
-        .map(|json| json.0)
-        .ok_or_else(|| Error::Gone(format!("definition \"{definition_id}\" has no prompts")))
+/// How many definitions a process keeps.
+const KEPT: usize = 16;
+
+thread_local! {
+    static DEFINITIONS: RefCell<HashMap<String, Arc<Definition>>> = RefCell::new(HashMap::new());
+}
+
+/// A definition by its id.
+pub(crate) fn definition(id: &str) -> Result<Arc<Definition>, Error> {
+    if let Some(kept) = DEFINITIONS.with_borrow(|definitions| definitions.get(id).cloned()) {
+        return Ok(kept);
+    }
+    let stored = query(READ, &[id.into()], |row| {
+        Ok((
+            must::<String>(row, 1)?,
+            must::<String>(row, 2)?,
+            must::<JsonB>(row, 3)?,
+            must::<JsonB>(row, 4)?,
+            must::<JsonB>(row, 5)?,
+        ))
+    })?;
+    let Some((process, domain, stages, prompts, overlays)) = stored.into_iter().next() else {
+        return Err(Error::Gone(format!("definition \"{id}\" does not exist")));
+    };
+    let read = crate::api::prompt::deep(|| {
+        Definition::read(process, domain, &stages.0, prompts.0, overlays.0).map_err(Error::from)
+    })?;
+    let read = Arc::new(read);
+    DEFINITIONS.with_borrow_mut(|definitions| {
+        if definitions.len() >= KEPT {
+            definitions.clear();
+        }
+        definitions.insert(id.to_owned(), Arc::clone(&read));
+    });
+    Ok(read)
 }

@@ -1,3 +1,63 @@
-//! The only user of SPI. One file per noun, typed values in and out; statements are constants beside their one user.
+//! The only user of SPI. One file per noun, typed values in and out; statements are constants beside their one user, and each
+//! calls one function of `sql/`, for many jobs at once.
 
+pub(crate) mod claim;
 pub(crate) mod definition;
+pub(crate) mod plan;
+pub(crate) mod reply;
+pub(crate) mod request;
+
+use crate::error::Error;
+use pgrx::datum::DatumWithOid;
+use pgrx::prelude::*;
+use pgrx::spi::{OwnedPreparedStatement, SpiHeapTupleData};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+thread_local! {
+    static PREPARED: RefCell<HashMap<&'static str, OwnedPreparedStatement>> = RefCell::new(HashMap::new());
+}
+
+/// Runs a statement, which is planned once per process, and reads every row of its result.
+fn query<T>(
+    statement: &'static str,
+    args: &[DatumWithOid],
+    mut read: impl FnMut(&SpiHeapTupleData) -> Result<T, pgrx::spi::Error>,
+) -> Result<Vec<T>, Error> {
+    Spi::connect_mut(|client| {
+        let is_prepared = PREPARED.with_borrow(|prepared| prepared.contains_key(statement));
+        if !is_prepared {
+            let types: Vec<PgOid> = args.iter().map(|arg| PgOid::from(arg.oid())).collect();
+            let kept = client.prepare_mut(statement, &types)?.keep();
+            PREPARED.with_borrow_mut(|prepared| prepared.insert(statement, kept));
+        }
+        let rows = PREPARED.with_borrow(|prepared| client.update(&prepared[statement], None, args))?;
+        let mut read_rows = Vec::with_capacity(rows.len());
+        for row in rows {
+            read_rows.push(read(&row)?);
+        }
+        Ok(read_rows)
+    })
+}
+
+/// Lets this transaction commit without waiting for the disk: for what comes about again by itself when it is lost.
+pub(crate) fn commit_lazily() {
+    // SAFETY: sets a setting that anyone may set, for this transaction only.
+    unsafe {
+        pg_sys::set_config_option(
+            c"synchronous_commit".as_ptr(),
+            c"off".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_LOCAL,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
+/// A column that is never null.
+fn must<T: FromDatum + IntoDatum>(row: &SpiHeapTupleData, column: usize) -> Result<T, pgrx::spi::Error> {
+    row.get::<T>(column)?.ok_or(pgrx::spi::Error::InvalidPosition)
+}

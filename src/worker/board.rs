@@ -43,6 +43,10 @@ struct Seat {
     state: State,
     latch: *mut pg_sys::Latch,
     notice: Notice,
+    /// No job stands in line before this turn, but for those told of since the worker last asked.
+    floor: i64,
+    /// The lowest turn told of since then.
+    told: i64,
 }
 
 const EMPTY: Seat = Seat {
@@ -50,6 +54,8 @@ const EMPTY: Seat = Seat {
     state: State::Wanted,
     latch: std::ptr::null_mut(),
     notice: Notice { work: false, revoked: false, leave: false },
+    floor: 0,
+    told: i64::MAX,
 };
 
 struct Board {
@@ -131,12 +137,13 @@ fn ring(latch: *mut pg_sys::Latch) {
     }
 }
 
-/// Tells the worker of a database that there is something to look at; one that has none yet gets one.
-pub(crate) fn pin(database: u32, work: bool, revoked: bool) {
+/// Tells the worker of a database that there is something to look at, and from which turn on; one that has none yet gets one.
+pub(crate) fn pin(database: u32, first_turn: i64, work: bool, revoked: bool) {
     with(|board| {
         let Some(seat) = board.seat_or_new(database) else {
             return;
         };
+        seat.told = seat.told.min(first_turn);
         let told = (seat.notice.work || !work) && (seat.notice.revoked || !revoked);
         seat.notice.work |= work;
         seat.notice.revoked |= revoked;
@@ -205,6 +212,7 @@ pub(crate) fn sit_down(database: u32, latch: *mut pg_sys::Latch) -> bool {
             seat.state = State::Served;
             seat.latch = latch;
             seat.notice.work = true;
+            seat.floor = 0;
             board.call_launcher();
             true
         }
@@ -236,6 +244,30 @@ pub(crate) fn look(database: u32) -> Notice {
     })
     .flatten()
     .unwrap_or(Notice { work: true, revoked: true, leave: true })
+}
+
+/// Where in line a claim may begin. The worker, who alone raises the floor, takes in what it was told of.
+pub(crate) fn floor(database: u32, is_worker: bool) -> i64 {
+    with(|board| {
+        board.seat(database).map(|seat| {
+            let floor = seat.floor.min(seat.told);
+            if is_worker {
+                (seat.floor, seat.told) = (floor, i64::MAX);
+            }
+            floor
+        })
+    })
+    .flatten()
+    .unwrap_or(0)
+}
+
+/// The worker has seen, and committed, that nothing stands before this turn.
+pub(crate) fn raise_floor(database: u32, floor: i64) {
+    with(|board| {
+        if let Some(seat) = board.seat(database) {
+            seat.floor = floor;
+        }
+    });
 }
 
 /// Where a database stands; none when it has no seat.

@@ -1,64 +1,153 @@
-//! Call threads: a request in, a reply out. This file knows nothing of Postgres and never waits for a thread.
+//! Call threads: tasks in, results out. This file knows nothing of Postgres and never waits for a thread.
 //!
-//! One thread a call, with every signal blocked, so that handlers of the server run on its main thread only. A thread that
-//! panics ends its own call and nothing else. Dropping the calls ends those that are under way without waiting for them.
+//! Every thread has all signals blocked, so that handlers of the server run on its main thread only; a call has a thread of its
+//! own while it lasts. A thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way
+//! without waiting for them.
 
+use dialectic_core::definition::{Definition, Turn};
+use dialectic_core::prompt::Message;
 use dialectic_core::provider::{Class, Outcome, Reply, Request, Usage, simulator};
-use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A request and the claim it is made for.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Call {
-    job_id: String,
-    claim_id: i64,
-    #[serde(flatten)]
-    request: Request,
+/// Room for a call.
+const CALL_STACK: usize = 512 << 10;
+/// Room for the deepest template there can be; only what is used of it is ever backed by memory.
+pub(crate) const DEEP_STACK: usize = 256 << 20;
+/// Rendering is work, not waiting: more threads than this would not make it faster.
+const RENDERERS: usize = 2;
+/// How long a thread without a task stays.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// The claim that a task is done for.
+pub(crate) type ClaimId = i64;
+
+/// What a thread has done.
+pub(crate) enum Event {
+    /// The messages of a job and their JSON, or why there are none.
+    Rendered(ClaimId, Result<(Vec<Message>, String), String>),
+    /// What a model said.
+    Replied(ClaimId, Outcome),
 }
 
-/// What a call brought back, in the shape that is kept.
-#[derive(Debug, Serialize)]
-pub(crate) struct Done {
-    job_id: String,
-    claim_id: i64,
-    #[serde(flatten)]
-    result: Brought,
+/// How the messages of a job come about.
+pub(crate) enum Prompt {
+    /// They were saved by an earlier attempt.
+    Saved(String),
+    /// They are made from the definition.
+    New(Arc<Definition>, Box<Turn>),
 }
 
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Brought {
-    Answer {
-        answer: String,
-        finish_reason: &'static str,
-        usage: Usage,
-    },
-    Failure {
-        class: &'static str,
-        message: String,
-        retry_after_ms: Option<u64>,
-        http_status: Option<u16>,
-        usage: Usage,
-    },
+enum Task {
+    Render(ClaimId, Prompt),
+    Call(ClaimId, Box<Request>, Arc<Stop>),
 }
 
-/// The calls that one claimer has under way.
+/// The threads of one claimer and what they have under way.
 pub(crate) struct Calls {
-    under_way: usize,
-    sender: Sender<Done>,
-    receiver: Receiver<Done>,
-    bell: Arc<UnixStream>,
+    callers: Pool,
+    renderers: Pool,
+    under_way: HashMap<ClaimId, Arc<Stop>>,
+    receiver: Receiver<Event>,
     ear: UnixStream,
-    stop: Arc<Stop>,
+    bell: Arc<Bell>,
 }
 
-/// Ends waiting threads early.
+impl Calls {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let (mouth, ear) = UnixStream::pair()?;
+        mouth.set_nonblocking(true)?;
+        ear.set_nonblocking(true)?;
+        let (sender, receiver) = channel();
+        let bell = Arc::new(Bell { mouth, is_rung: AtomicBool::new(false) });
+        let pool =
+            |most, stack| Pool { most, stack, line: Arc::default(), sender: sender.clone(), bell: Arc::clone(&bell) };
+        Ok(Calls {
+            callers: pool(usize::MAX, CALL_STACK),
+            renderers: pool(RENDERERS, DEEP_STACK),
+            under_way: HashMap::new(),
+            receiver,
+            ear,
+            bell,
+        })
+    }
+
+    /// How many calls have not come back yet.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// The socket on which a byte arrives when a thread is done with something.
+    pub(crate) fn socket(&self) -> RawFd {
+        self.ear.as_raw_fd()
+    }
+
+    /// Has the messages of a job made.
+    pub(crate) fn render(&self, claim: ClaimId, prompt: Prompt) -> std::io::Result<()> {
+        self.renderers.give(Task::Render(claim, prompt))
+    }
+
+    /// Starts a call on a thread of its own.
+    pub(crate) fn call(&mut self, claim: ClaimId, request: Request) -> std::io::Result<()> {
+        let stop = Arc::new(Stop::default());
+        self.callers.give(Task::Call(claim, Box::new(request), Arc::clone(&stop)))?;
+        self.under_way.insert(claim, stop);
+        Ok(())
+    }
+
+    /// Ends a call that nobody waits for any more; it comes back as failed.
+    pub(crate) fn stop(&self, claim: ClaimId) {
+        if let Some(stop) = self.under_way.get(&claim) {
+            stop.ask();
+        }
+    }
+
+    /// What the threads have done since the last time.
+    pub(crate) fn events(&mut self) -> Vec<Event> {
+        let mut rung = [0u8; 64];
+        while matches!((&self.ear).read(&mut rung), Ok(n) if n > 0) {}
+        self.bell.is_rung.store(false, Ordering::SeqCst);
+        let events: Vec<Event> = self.receiver.try_iter().collect();
+        for event in &events {
+            if let Event::Replied(claim, _) = event {
+                self.under_way.remove(claim);
+            }
+        }
+        events
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.under_way.values().for_each(|stop| stop.ask());
+        self.callers.close();
+        self.renderers.close();
+    }
+}
+
+/// Rings once, however many have something to say, until somebody has listened.
+struct Bell {
+    mouth: UnixStream,
+    is_rung: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        if !self.is_rung.swap(true, Ordering::SeqCst) {
+            // A full socket rings already, and one that is closed has nobody to hear it.
+            let _ = (&self.mouth).write(&[1]);
+        }
+    }
+}
+
+/// Ends a waiting thread early.
 #[derive(Default)]
 struct Stop {
     asked: Mutex<bool>,
@@ -66,9 +155,14 @@ struct Stop {
 }
 
 impl Stop {
+    fn ask(&self) {
+        *lock(&self.asked) = true;
+        self.changed.notify_all();
+    }
+
     /// Waits until the moment comes or a stop is asked for; true when it was.
     fn wait_until(&self, moment: Instant) -> bool {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = lock(&self.asked);
         while !*asked {
             let Some(left) = moment.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
                 return false;
@@ -79,79 +173,134 @@ impl Stop {
     }
 }
 
-impl Calls {
-    pub(crate) fn new() -> std::io::Result<Self> {
-        let (bell, ear) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        ear.set_nonblocking(true)?;
-        let (sender, receiver) = channel();
-        Ok(Calls { under_way: 0, sender, receiver, bell: Arc::new(bell), ear, stop: Arc::default() })
-    }
+/// Threads that take tasks in turn: as many as there are tasks, up to the most.
+struct Pool {
+    most: usize,
+    stack: usize,
+    line: Arc<Line>,
+    sender: Sender<Event>,
+    bell: Arc<Bell>,
+}
 
-    /// How many calls have not been taken back yet.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way
-    }
+#[derive(Default)]
+struct Line {
+    state: Mutex<State>,
+    changed: Condvar,
+}
 
-    /// The socket on which a byte arrives when a call has come back.
-    pub(crate) fn socket(&self) -> RawFd {
-        self.ear.as_raw_fd()
-    }
+#[derive(Default)]
+struct State {
+    tasks: VecDeque<Task>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
 
-    /// Starts a call on a thread of its own.
-    pub(crate) fn start(&mut self, call: Call) -> std::io::Result<()> {
-        let (sender, bell, stop) = (self.sender.clone(), Arc::clone(&self.bell), Arc::clone(&self.stop));
-        let thread = move || {
-            if let Some(done) = run(call, &stop) {
-                // The claimer may be gone; then nobody wants the reply. A full socket rings already.
-                let _ = sender.send(done);
-                let _ = (&*bell).write(&[1]);
+impl Pool {
+    fn give(&self, task: Task) -> std::io::Result<()> {
+        let mut state = lock(&self.line.state);
+        state.tasks.push_back(task);
+        if state.tasks.len() <= state.idle {
+            self.line.changed.notify_one();
+        } else if state.threads < self.most {
+            if let Err(problem) = self.spawn() {
+                state.tasks.pop_back();
+                return Err(problem);
             }
-        };
-        with_signals_blocked(|| {
-            std::thread::Builder::new().name("dialectic call".into()).stack_size(512 * 1024).spawn(thread)
-        })?;
-        self.under_way += 1;
+            state.threads += 1;
+        }
         Ok(())
     }
 
-    /// The calls that have come back since the last time.
-    pub(crate) fn take_back(&mut self) -> Vec<Done> {
-        let mut rung = [0u8; 256];
-        while matches!((&self.ear).read(&mut rung), Ok(n) if n > 0) {}
-        let done: Vec<Done> = self.receiver.try_iter().collect();
-        self.under_way = self.under_way.saturating_sub(done.len());
-        done
+    fn spawn(&self) -> std::io::Result<()> {
+        let (line, sender, bell) = (Arc::clone(&self.line), self.sender.clone(), Arc::clone(&self.bell));
+        let thread = move || {
+            while let Some(task) = line.next() {
+                // The claimer may be gone; then nobody wants to know.
+                let _ = sender.send(run(task));
+                bell.ring();
+            }
+        };
+        let builder = std::thread::Builder::new().name("dialectic call".into()).stack_size(self.stack);
+        with_signals_blocked(|| builder.spawn(thread)).map(drop)
+    }
+
+    fn close(&self) {
+        let mut state = lock(&self.line.state);
+        state.is_closed = true;
+        state.tasks.clear();
+        self.line.changed.notify_all();
     }
 }
 
-impl Drop for Calls {
-    fn drop(&mut self) {
-        *self.stop.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.changed.notify_all();
+impl Line {
+    /// The next task; none when the thread is to end.
+    fn next(&self) -> Option<Task> {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(task) = state.tasks.pop_front() {
+                return Some(task);
+            }
+            if state.is_closed {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            let (woken, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if waited.timed_out() && state.tasks.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
     }
 }
 
-/// The whole life of a call; none when it was stopped.
-fn run(call: Call, stop: &Stop) -> Option<Done> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run(task: Task) -> Event {
+    match task {
+        Task::Render(claim, prompt) => {
+            let made = catch_unwind(AssertUnwindSafe(|| messages(prompt)));
+            Event::Rendered(claim, made.unwrap_or_else(|_| Err("the template engine panicked".to_owned())))
+        }
+        Task::Call(claim, request, stop) => Event::Replied(claim, call(&request, &stop)),
+    }
+}
+
+/// The messages of a job and their JSON.
+pub(crate) fn messages(prompt: Prompt) -> Result<(Vec<Message>, String), String> {
+    match prompt {
+        Prompt::Saved(json) => match serde_json::from_str(&json) {
+            Ok(messages) => Ok((messages, json)),
+            Err(problem) => Err(format!("the saved prompt cannot be read: {problem}")),
+        },
+        Prompt::New(definition, turn) => {
+            let messages = definition.messages(&turn).map_err(|problem| problem.to_string())?;
+            let json = serde_json::to_string(&messages).map_err(|problem| problem.to_string())?;
+            Ok((messages, json))
+        }
+    }
+}
+
+/// The whole life of a call.
+fn call(request: &Request, stop: &Stop) -> Outcome {
     let started = Instant::now();
-    let reply = catch_unwind(AssertUnwindSafe(|| answer(&call.request)))
+    let reply = catch_unwind(AssertUnwindSafe(|| answer(request)))
         .unwrap_or_else(|_| failure(Class::Transient, "the call thread panicked".to_owned()));
     if stop.wait_until(started + Duration::from_millis(reply.latency_ms)) {
-        return None;
+        return failure(Class::Transient, "the call was stopped".to_owned()).outcome;
     }
-    let result = match reply.outcome {
-        Outcome::Answer { text, finish_reason, usage } => Brought::Answer {
-            // The one character that Postgres cannot store.
-            answer: text.replace('\0', "\u{fffd}"),
-            finish_reason: finish_reason.as_str(),
-            usage,
-        },
-        Outcome::Failure { class, message, retry_after_ms, http_status, usage } => {
-            Brought::Failure { class: class.as_str(), message, retry_after_ms, http_status, usage }
+    match reply.outcome {
+        // The one character that Postgres cannot store.
+        Outcome::Answer { text, finish_reason, usage } if text.contains('\0') => {
+            Outcome::Answer { text: text.replace('\0', "\u{fffd}"), finish_reason, usage }
         }
-    };
-    Some(Done { job_id: call.job_id, claim_id: call.claim_id, result })
+        outcome => outcome,
+    }
 }
 
 fn answer(request: &Request) -> Reply {

@@ -1,26 +1,16 @@
-//! The claimer that this backend is while `run_pending` runs: its lock and its calls.
+//! A claimer inside the server: its name and the lock that says it lives.
 //!
-//! The lock is a session-level advisory lock on the claimer's name; while it is held the claims are alive. When the transaction
-//! that runs `run_pending` aborts, the lock is released and the calls are dropped there and then, so that the next claimer
-//! frees the jobs at once.
+//! The lock is a session-level advisory lock on the claimer's name; while it is held the claims are alive. When a transaction
+//! aborts in a backend that is a claimer, the lock is released there and then, so that the next claimer frees the jobs at once;
+//! the worker, whose transactions may fail without ending it, keeps its own.
 
 use crate::error::Error;
-use crate::settings;
-use crate::worker::calls::{Call, Calls};
-use pgrx::JsonB;
-use pgrx::pg_sys::panic::ErrorReport;
+use crate::worker::server;
 use pgrx::prelude::*;
-use std::cell::RefCell;
-
-struct Claimer {
-    lock: (i32, i32),
-    calls: Calls,
-    /// Replies that could not be kept yet, in the shape that `_keep` takes.
-    put_back: Vec<serde_json::Value>,
-}
+use std::cell::Cell;
 
 thread_local! {
-    static CLAIMER: RefCell<Option<Claimer>> = const { RefCell::new(None) };
+    static LOCK: Cell<Option<(i32, i32)>> = const { Cell::new(None) };
 }
 
 /// Registers, once per process, what happens to the claimer when its transaction aborts.
@@ -32,100 +22,33 @@ pub(crate) fn init() {
 #[pg_guard]
 unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
     if event == pg_sys::XactEvent::XACT_EVENT_ABORT
-        && let Some(claimer) = CLAIMER.take()
+        && !server::is_worker()
+        && let Some(lock) = LOCK.take()
     {
-        release(claimer.lock);
+        release(lock);
     }
+}
+
+/// Begins to be a claimer; returns its name.
+pub(crate) fn open(kind: &str) -> Result<String, Error> {
+    Spi::get_one_with_args::<String>("select dialectic._open_claimer($1)", &[kind.into()])?
+        .ok_or_else(|| Error::Gone("the claimer has no name".to_owned()))
 }
 
 /// Begins to be the claimer whose advisory lock this backend has just taken.
 #[pg_extern(volatile)]
-pub(crate) fn _hold_claimer(space: i32, key: i32) -> Result<(), ErrorReport> {
-    let calls = Calls::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
-    if let Some(before) = CLAIMER.replace(Some(Claimer { lock: (space, key), calls, put_back: Vec::new() })) {
-        release(before.lock);
+pub(crate) fn _hold_claimer(space: i32, key: i32) {
+    if let Some(before) = LOCK.replace(Some((space, key))) {
+        release(before);
     }
-    Ok(())
 }
 
 /// Ends being one.
 #[pg_extern(volatile)]
-fn _close_claimer() {
-    if let Some(claimer) = CLAIMER.take() {
-        release(claimer.lock);
+pub(crate) fn _close_claimer() {
+    if let Some(lock) = LOCK.take() {
+        release(lock);
     }
-}
-
-/// How many more calls may be started.
-#[pg_extern(volatile)]
-fn _free_threads() -> i32 {
-    let free = settings::max_concurrent_calls().saturating_sub(under_way());
-    i32::try_from(free).unwrap_or(i32::MAX)
-}
-
-/// How many calls are under way.
-#[pg_extern(volatile)]
-fn _calls_in_flight() -> i32 {
-    i32::try_from(under_way()).unwrap_or(i32::MAX)
-}
-
-/// Hands requests to the call threads; returns how many were started. A request that no thread could be had for is left to
-/// its claim, which is void when this claimer ends.
-#[pg_extern(volatile)]
-pub(crate) fn _send_requests(requests: JsonB) -> Result<i32, ErrorReport> {
-    let requests: Vec<Call> =
-        serde_json::from_value(requests.0).map_err(|source| Error::Json { what: "requests", source })?;
-    let mut started = 0;
-    with_claimer(|claimer| {
-        for call in requests {
-            claimer.calls.start(call).map_err(|problem| Error::Gone(format!("no thread for a call: {problem}")))?;
-            started += 1;
-        }
-        Ok(started)
-    })
-    .map_err(ErrorReport::from)
-}
-
-/// What came back since the last time, in the shape that `_keep` takes.
-#[pg_extern(volatile)]
-fn _take_replies() -> Result<JsonB, ErrorReport> {
-    with_claimer(|claimer| {
-        let mut replies = std::mem::take(&mut claimer.put_back);
-        for done in claimer.calls.take_back() {
-            replies.push(serde_json::to_value(done).map_err(|source| Error::Json { what: "replies", source })?);
-        }
-        Ok(JsonB(serde_json::Value::Array(replies)))
-    })
-    .map_err(ErrorReport::from)
-}
-
-/// Gives back replies that cannot be kept now; they come again with the next ones.
-#[pg_extern(volatile)]
-fn _put_back(replies: JsonB) -> Result<(), ErrorReport> {
-    let replies: Vec<serde_json::Value> =
-        serde_json::from_value(replies.0).map_err(|source| Error::Json { what: "replies", source })?;
-    with_claimer(|claimer| {
-        claimer.put_back.extend(replies);
-        Ok(())
-    })
-    .map_err(ErrorReport::from)
-}
-
-/// The socket that rings when a call comes back, where this backend is a claimer.
-pub(crate) fn socket() -> Option<i32> {
-    CLAIMER.with_borrow(|claimer| claimer.as_ref().map(|claimer| claimer.calls.socket()))
-}
-
-pub(crate) fn under_way() -> usize {
-    CLAIMER
-        .with_borrow(|claimer| claimer.as_ref().map_or(0, |claimer| claimer.calls.under_way() + claimer.put_back.len()))
-}
-
-fn with_claimer<T>(work: impl FnOnce(&mut Claimer) -> Result<T, Error>) -> Result<T, Error> {
-    CLAIMER.with_borrow_mut(|claimer| match claimer {
-        Some(claimer) => work(claimer),
-        None => Err(Error::Gone("this backend is not a claimer".to_owned())),
-    })
 }
 
 fn release((space, key): (i32, i32)) {

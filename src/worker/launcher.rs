@@ -118,7 +118,7 @@ impl Launcher {
         }) {
             self.visiting = self.to_visit.pop_front();
             match self.visiting {
-                Some(database) => board::pin(database, true, false),
+                Some(database) => board::pin(database, i64::MAX, true, false),
                 None => return,
             }
         }

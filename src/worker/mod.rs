@@ -6,10 +6,11 @@
 pub(crate) mod board;
 pub(crate) mod calls;
 pub(crate) mod claimer;
+pub(crate) mod engine;
 pub(crate) mod launcher;
+pub(crate) mod procedure;
 pub(crate) mod server;
 pub(crate) mod signals;
-pub(crate) mod waiting;
 pub(crate) mod wake;
 
 use pgrx::prelude::*;

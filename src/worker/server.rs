@@ -3,7 +3,10 @@
 //! It waits on its latch and on the socket of its call threads, and on nothing else; between its short transactions it holds
 //! neither a lock nor a snapshot. An error ends the transaction it happened in, never the worker, and is not met again at once.
 
+use crate::error::Error;
 use crate::settings;
+use crate::store::claim;
+use crate::worker::engine::{Engine, Host, Report};
 use crate::worker::{board, claimer, signals};
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -30,6 +33,9 @@ const SESSION: [(&std::ffi::CStr, &std::ffi::CStr); 14] = [
     (c"plan_cache_mode", c"auto"),
     (c"application_name", c"pg_dialectic worker"),
 ];
+
+/// How often a session that somebody else holds is looked at.
+const HELD_UP: Duration = Duration::from_millis(10);
 
 /// Whether this process is a worker.
 pub(crate) fn is_worker() -> bool {
@@ -70,61 +76,83 @@ unsafe extern "C-unwind" fn on_exit(_code: core::ffi::c_int, arg: pg_sys::Datum)
 /// Works the queue until there is nothing to serve here any more.
 fn serve(database: u32) {
     board::look(database);
-    let Some(extension) = transaction(extension).ok().flatten() else {
+    let Some(extension) = transaction(|| Ok(extension())).ok().flatten() else {
         return board::give_up_unless_told(database);
     };
+    let opened = transaction(|| Engine::new(claimer::open("worker")?));
+    let mut engine = match opened {
+        Ok(engine) => engine,
+        Err(problem) => {
+            log!("pg_dialectic worker: {problem}");
+            // SAFETY: nothing is open; the launcher tries again later.
+            unsafe { pg_sys::proc_exit(1) };
+        }
+    };
     let mut failures = 0;
-    let mut claimer = None;
     loop {
         signals::heed();
         let notice = board::look(database);
         if notice.leave {
             return;
         }
-        match transaction(self::extension) {
-            Ok(Some(there)) if there == extension => {}
-            Ok(None) => return board::give_up_unless_told(database),
-            _ => return,
-        }
-        let rest = match turn(&mut claimer) {
-            Ok(rest) => {
+        let mut worker = Worker { extension };
+        let rest = match engine.turn(&mut worker, usize::MAX, notice.revoked) {
+            Ok(report) => {
                 failures = 0;
-                rest
+                worker.rest(&engine, &report)
             }
             Err(problem) => {
-                failures = (failures + 1).min(10);
+                match transaction(|| Ok(self::extension())) {
+                    Ok(Some(there)) if there == extension => {}
+                    Ok(None) => return board::give_up_unless_told(database),
+                    _ => return,
+                }
+                failures = (failures + 1).min(8);
                 log!("pg_dialectic worker: {problem}");
-                Some(Duration::from_millis(10 << failures))
+                Some(Duration::from_millis(5 << failures))
             }
         };
-        report_idle();
         if rest != Some(Duration::ZERO) {
-            signals::wait(rest, claimer::socket());
+            report_idle(rest.is_none_or(|rest| rest > Duration::from_millis(100)));
+            signals::wait(rest, Some(engine.socket()));
         }
     }
 }
 
-/// One turn with the verbs of SQL; returns how long there is nothing to do.
-fn turn(claimer: &mut Option<String>) -> Result<Option<Duration>, String> {
-    if claimer.is_none() {
-        *claimer = transaction(|| Spi::get_one::<String>("select dialectic._open_claimer('worker')"))?
-            .map_err(|e| e.to_string())?;
+/// Transactions of the worker; each begins by making sure that the extension is still the one it serves.
+struct Worker {
+    extension: pg_sys::Oid,
+}
+
+impl Worker {
+    /// How long there is nothing to do.
+    fn rest(&mut self, engine: &Engine, report: &Report) -> Option<Duration> {
+        if report.is_busy {
+            return Some(Duration::ZERO);
+        }
+        if report.is_held_up {
+            return Some(HELD_UP);
+        }
+        let due = self.transaction(|| claim::next_due(false)).ok().flatten().map(Duration::from_secs_f64);
+        // With threads all busy, what is due waits for one of them.
+        due.filter(|due| engine.is_idle() || !due.is_zero())
     }
-    let name = claimer.clone().unwrap_or_default();
-    let run = |query: &str| -> Result<(), String> {
-        transaction(|| Spi::run_with_args(query, &[name.as_str().into()]))?.map_err(|e| e.to_string())
-    };
-    transaction(|| Spi::run("select dialectic._keep_replies()"))?.map_err(|e| e.to_string())?;
-    run("select dialectic._take($1, dialectic._free_threads()) where dialectic._free_threads() > 0")?;
-    stop_here("claimed");
-    let requests =
-        transaction(|| Spi::get_one_with_args::<pgrx::JsonB>("select dialectic._make($1)", &[name.as_str().into()]))?
-            .map_err(|e| e.to_string())?;
-    if let Some(requests) = requests {
-        claimer::_send_requests(requests).map_err(|e| format!("{e:?}"))?;
+}
+
+impl Host for Worker {
+    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
+        let serves = self.extension;
+        transaction(move || {
+            if extension() != Some(serves) {
+                return Err(Error::Gone("the extension is gone".to_owned()));
+            }
+            work()
+        })
     }
-    let due = transaction(|| Spi::get_one::<f64>("select dialectic._next_due(false)"))?.map_err(|e| e.to_string())?;
-    Ok(if claimer::under_way() > 0 { due.filter(|d| *d > 0.0) } else { due }.map(Duration::from_secs_f64))
+
+    fn at(&mut self, place: &'static str) {
+        stop_here(place);
+    }
 }
 
 /// The extension of this database, if it has it.
@@ -135,17 +163,22 @@ fn extension() -> Option<pg_sys::Oid> {
 }
 
 /// Runs work in a transaction of its own; an error ends that transaction and is returned.
-fn transaction<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+fn transaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
     let work = AssertUnwindSafe(work);
     // SAFETY: no transaction is open here, and whatever happens none is left open.
     PgTryBuilder::new(move || unsafe {
         pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, c"working the queue".as_ptr());
         pg_sys::StartTransactionCommand();
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         let result = { work }.0();
         pg_sys::PopActiveSnapshot();
-        pg_sys::CommitTransactionCommand();
-        Ok(result)
+        if result.is_ok() {
+            pg_sys::CommitTransactionCommand();
+        } else {
+            pg_sys::AbortCurrentTransaction();
+        }
+        result.map_err(|problem| problem.to_string())
     })
     .catch_others(|cause| {
         // SAFETY: as above.
@@ -159,11 +192,11 @@ fn transaction<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     .execute()
 }
 
-/// Lets the statistics and pg_stat_activity know.
-fn report_idle() {
+/// Lets the statistics and pg_stat_activity know; before a long rest nothing is held back.
+fn report_idle(is_long: bool) {
     // SAFETY: outside of a transaction.
     unsafe {
-        pg_sys::pgstat_report_stat(true);
+        pg_sys::pgstat_report_stat(is_long);
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
     }
 }

@@ -48,12 +48,17 @@ pub(crate) fn wait(time: Option<Duration>, socket: Option<RawFd>) {
     heed();
 }
 
-/// Ends the process or answers a barrier if that is asked for, and reads the configuration again if it changed.
-pub(crate) fn heed() {
+/// Ends the process, or the statement, or answers a barrier, if that is asked for.
+pub(crate) fn interrupts() {
     pgrx::check_for_interrupts!();
-    // SAFETY: the flag is set by the handler of this process alone.
+}
+
+/// As `interrupts`; in our own processes the configuration is read again if it changed.
+pub(crate) fn heed() {
+    interrupts();
+    // SAFETY: the flag is set by the handler of this process alone; a backend reads it between statements.
     unsafe {
-        if pg_sys::ConfigReloadPending != 0 {
+        if !pg_sys::MyBgworkerEntry.is_null() && pg_sys::ConfigReloadPending != 0 {
             pg_sys::ConfigReloadPending = 0;
             pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
         }

@@ -8,15 +8,27 @@ use pgrx::prelude::*;
 use std::cell::Cell;
 
 /// What this transaction will say.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Saying {
     work: bool,
+    /// The lowest turn of the jobs that became ready.
+    first_turn: i64,
     revoked: bool,
     drops: Option<u32>,
+    /// What the worker has found out about the line.
+    floor: Option<i64>,
 }
 
+impl Default for Saying {
+    fn default() -> Self {
+        NOTHING
+    }
+}
+
+const NOTHING: Saying = Saying { work: false, first_turn: i64::MAX, revoked: false, drops: None, floor: None };
+
 thread_local! {
-    static SAYING: Cell<Saying> = const { Cell::new(Saying { work: false, revoked: false, drops: None }) };
+    static SAYING: Cell<Saying> = const { Cell::new(NOTHING) };
 }
 
 /// Registers, once per process, what happens at the end of a transaction; where the library is preloaded also who is told of
@@ -74,9 +86,11 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
     match event {
         XACT_EVENT_COMMIT => {
             let saying = SAYING.take();
+            if let Some(floor) = saying.floor {
+                board::raise_floor(database(), floor);
+            }
             if saying.work || saying.revoked {
-                // SAFETY: set at the start of the process.
-                board::pin(unsafe { pg_sys::MyDatabaseId }.to_u32(), saying.work, saying.revoked);
+                board::pin(database(), saying.first_turn, saying.work, saying.revoked);
             }
             if let Some(database) = saying.drops {
                 board::give_up(database);
@@ -99,11 +113,32 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
     }
 }
 
-/// At commit the worker of this database is told that jobs became ready, or that claims were taken away.
+fn database() -> u32 {
+    // SAFETY: set at the start of the process.
+    unsafe { pg_sys::MyDatabaseId }.to_u32()
+}
+
+/// At commit the worker of this database is told that jobs from this turn on became ready (null: only to look), or that claims
+/// were taken away.
 #[pg_extern(volatile)]
-pub(crate) fn _tell_worker(work: bool, revoked: bool) {
+pub(crate) fn _tell_worker(first_turn: Option<i64>, revoked: bool) {
     say(|saying| {
-        saying.work |= work;
+        saying.work |= first_turn.is_some() || !revoked;
+        saying.first_turn = saying.first_turn.min(first_turn.unwrap_or(i64::MAX));
         saying.revoked |= revoked && !super::server::is_worker();
     });
+}
+
+/// Where in line a claim may begin; what this transaction has lined up itself is not on the board yet.
+#[pg_extern(volatile)]
+pub(crate) fn _claim_floor() -> i64 {
+    board::floor(database(), super::server::is_worker()).min(SAYING.get().first_turn)
+}
+
+/// A claim has found that nothing stands before this turn; what the worker finds holds for all when it is committed.
+#[pg_extern(volatile)]
+pub(crate) fn _raise_floor(floor: i64) {
+    if super::server::is_worker() {
+        say(|saying| saying.floor = Some(floor));
+    }
 }

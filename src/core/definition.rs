@@ -1,0 +1,183 @@
+//! A process as a session started with it, ready for use: its stages with their recipes, its templates, its overlays; and what a
+//! prompt of it may say.
+//!
+//! Read once from what is stored and never changed afterwards. Decides which values a template is given; how they become text
+//! is decided in [`crate::prompt`].
+
+use crate::prompt::{Message, PromptError, Templates};
+use crate::recipe::{Problems, Recipe, Step};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// A process, its stages, templates and overlays.
+#[derive(Debug)]
+pub struct Definition {
+    /// The name of the process.
+    pub process: String,
+    /// The domain it was started in.
+    pub domain: String,
+    /// Its stages, in order.
+    pub stages: Vec<Stage>,
+    overlays: Map<String, Value>,
+    templates: Templates,
+}
+
+/// One stage.
+#[derive(Debug)]
+pub struct Stage {
+    /// Its name.
+    pub slug: String,
+    /// Its name for people.
+    pub display_name: String,
+    /// What it runs.
+    pub recipe: Recipe,
+    seed_prompt_template: String,
+}
+
+/// A text that a job reads.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// Its type: an output type, or that of a resource.
+    pub r#type: String,
+    /// What the prompt calls it.
+    pub role: String,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The stage it was made in.
+    pub stage: Option<String>,
+    /// The model that wrote it.
+    pub author: Option<String>,
+    /// The model whose view it carries.
+    pub reviewer: Option<String>,
+    /// Its document key.
+    pub document_key: Option<String>,
+    /// The text.
+    pub content: Arc<str>,
+}
+
+/// One job as its prompt sees it.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// The stage it belongs to.
+    pub stage: String,
+    /// The iteration of that stage.
+    pub iteration: i32,
+    /// The step it does.
+    pub step_key: String,
+    /// The model that is asked.
+    pub model: String,
+    /// What the user asked for.
+    pub original_user_request: Arc<str>,
+    /// What it was planned with, in order.
+    pub documents: Vec<Document>,
+}
+
+/// What is wrong with a stored definition.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// A template does not compile.
+    #[error("{0}")]
+    Prompt(#[from] PromptError),
+    /// A recipe is not sound.
+    #[error("{0}")]
+    Recipe(#[from] Problems),
+}
+
+impl Definition {
+    /// Reads a definition from its stored parts.
+    pub fn read(
+        process: String,
+        domain: String,
+        stages: &Value,
+        prompts: Value,
+        overlays: Value,
+    ) -> Result<Self, DefinitionError> {
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let stages = stages.as_array().into_iter().flatten().map(|stage| {
+            Ok(Stage {
+                slug: text(stage, "slug"),
+                display_name: text(stage, "display_name"),
+                recipe: Recipe::parse(&stage["recipe"])?,
+                seed_prompt_template: text(stage, "seed_prompt_template"),
+            })
+        });
+        let bodies = |prompts| match prompts {
+            Value::Object(bodies) => bodies.into_iter().collect(),
+            _ => Vec::new(),
+        };
+        let bodies = bodies(prompts).into_iter().filter_map(|(name, body)| Some((name, body.as_str()?.to_owned())));
+        Ok(Definition {
+            process,
+            domain,
+            stages: stages.collect::<Result<_, DefinitionError>>()?,
+            overlays: match overlays {
+                Value::Object(overlays) => overlays,
+                _ => Map::new(),
+            },
+            templates: Templates::new(bodies)?,
+        })
+    }
+
+    /// A stage by its name.
+    pub fn stage(&self, slug: &str) -> Option<&Stage> {
+        self.stages.iter().find(|stage| stage.slug == slug)
+    }
+
+    /// A step of a stage by its key.
+    pub fn step(&self, stage: &str, key: &str) -> Option<&Step> {
+        self.stage(stage)?.recipe.steps.iter().find(|step| step.key == key)
+    }
+
+    /// The seed prompt of a stage.
+    pub fn seed_prompt(&self, stage: &str, iteration: i32, request: &str) -> Result<String, PromptError> {
+        let of = self.stage(stage).ok_or_else(|| PromptError::missing("stage", stage))?;
+        self.templates.render(&of.seed_prompt_template, &Value::Object(self.stage_values(of, iteration, request)))
+    }
+
+    /// The messages of a job.
+    pub fn messages(&self, turn: &Turn) -> Result<Vec<Message>, PromptError> {
+        let stage = self.stage(&turn.stage).ok_or_else(|| PromptError::missing("stage", &turn.stage))?;
+        let step =
+            self.step(&turn.stage, &turn.step_key).ok_or_else(|| PromptError::missing("step", &turn.step_key))?;
+        let mut values = self.stage_values(stage, turn.iteration, &turn.original_user_request);
+        values.insert("model".into(), json!(turn.model));
+        values.insert(
+            "step".into(),
+            json!({"key": step.key, "name": step.name, "output_type": step.output_type, "document_key": step.document_key}),
+        );
+        values.insert("content_keys".into(), json!(step.content_keys()));
+        values.insert("header_context".into(), Value::Null);
+        values.insert("documents".into(), turn.documents.iter().map(Document::values).collect());
+        self.templates.messages(&step.prompt_template_name, &Value::Object(values))
+    }
+
+    /// What every prompt of a stage may say: the request, the place in the process, the overlay of the domain.
+    fn stage_values(&self, stage: &Stage, iteration: i32, request: &str) -> Map<String, Value> {
+        let mut overlay = Map::new();
+        for part in ["*", &stage.slug] {
+            if let Some(Value::Object(values)) = self.overlays.get(part) {
+                overlay.extend(values.clone());
+            }
+        }
+        let Value::Object(values) = json!({
+            "original_user_request": request,
+            "process": self.process,
+            "domain": self.domain,
+            "iteration": iteration,
+            "stage": {"slug": stage.slug, "display_name": stage.display_name},
+            "overlay": overlay,
+        }) else {
+            return Map::new();
+        };
+        values
+    }
+}
+
+impl Document {
+    fn values(&self) -> Value {
+        json!({
+            "type": self.r#type, "role": self.role, "name": self.name, "stage": self.stage, "author": self.author,
+            "reviewer": self.reviewer, "document_key": self.document_key, "content": &*self.content,
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! Claims: taking jobs, the locks of their sessions, and who still holds what.
+
+use super::{must, query};
+use crate::error::Error;
+use pgrx::Uuid;
+use std::collections::HashSet;
+
+const TAKE: &str = "select job_id, claim_id, session_id, is_plan from dialectic._take($1, $2)";
+const LOCK: &str = "select dialectic._lock_sessions($1)";
+const REVOKED: &str = "select dialectic._revoked($1, $2)";
+const NEXT_DUE: &str = "select dialectic._next_due($1)";
+
+/// A job that is ours.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    pub(crate) job: Uuid,
+    pub(crate) id: i64,
+    pub(crate) session: Uuid,
+    pub(crate) is_plan: bool,
+}
+
+/// Claims up to `room` due jobs.
+pub(crate) fn take(claimer: &str, room: usize) -> Result<Vec<Claim>, Error> {
+    let room = i32::try_from(room).unwrap_or(i32::MAX);
+    query(TAKE, &[claimer.into(), room.into()], |row| {
+        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, is_plan: must(row, 4)? })
+    })
+}
+
+/// Locks those of these sessions that nobody else has locked.
+pub(crate) fn lock_sessions(sessions: HashSet<Uuid>) -> Result<HashSet<Uuid>, Error> {
+    if sessions.is_empty() {
+        return Ok(sessions);
+    }
+    let sessions: Vec<Uuid> = sessions.into_iter().collect();
+    Ok(query(LOCK, &[sessions.into()], |row| must(row, 1))?.into_iter().collect())
+}
+
+/// Those of these claims that were taken away.
+pub(crate) fn revoked(claims: &[Claim]) -> Result<HashSet<i64>, Error> {
+    let (jobs, ids): (Vec<Uuid>, Vec<i64>) = claims.iter().map(|claim| (claim.job, claim.id)).unzip();
+    Ok(query(REVOKED, &[jobs.into(), ids.into()], |row| must(row, 1))?.into_iter().collect())
+}
+
+/// Seconds until the next job can be claimed: 0 when one is due, none when none is coming.
+pub(crate) fn next_due(with_test_jobs: bool) -> Result<Option<f64>, Error> {
+    Ok(query(NEXT_DUE, &[with_test_jobs.into()], |row| row.get::<f64>(1))?.into_iter().next().flatten())
+}

@@ -1,0 +1,331 @@
+//! Planning many plan jobs at once: what they need to know is read for all of them, the core decides for each, and what was decided
+//! is written for all of them. The sessions are locked by the caller.
+
+use super::{must, query};
+use crate::api::clock::_uuid_v7;
+use crate::error::Error;
+use crate::store::definition::definition;
+use dialectic_core::definition::Stage;
+use dialectic_core::job::Status;
+use dialectic_core::plan::{self, Child, PlanError, Source};
+use dialectic_core::readiness::{self, Progress};
+use dialectic_core::recipe::Step;
+use pgrx::{JsonB, Uuid};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_turn \
+     from dialectic._plan_roots($1, $2)";
+const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
+const SOURCES: &str = "select stage_run_id, id, type, stage, document_key, model, lineage_id, reviewer from dialectic._plan_sources($1, $2)";
+const CHILDREN: &str = "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const SETTLE: &str = "select dialectic._plan_settle($1, $2, $3, $4)";
+const MIN_MODELS: &str = "select dialectic._min_models()";
+
+struct Root {
+    job: Uuid,
+    session: Uuid,
+    run: Uuid,
+    stage: String,
+    definition_id: String,
+    model: String,
+    planned: Vec<String>,
+    failed_child: Option<String>,
+}
+
+/// Where a plan goes, and why if it fails.
+pub(crate) struct Outcome {
+    pub(crate) job: Uuid,
+    pub(crate) status: &'static str,
+    planned: Option<Vec<String>>,
+    reason: Option<String>,
+}
+
+/// Plans these claimed plan jobs; those that are no longer claimed are left out.
+pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Vec<Outcome>, Error> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut turns = HashMap::new();
+    let roots = query(ROOTS, &[jobs.into(), claims.into()], |row| {
+        let session: Uuid = must(row, 2)?;
+        turns.insert(session, must::<i64>(row, 9)?);
+        Ok(Root {
+            job: must(row, 1)?,
+            session,
+            run: must(row, 3)?,
+            stage: must(row, 4)?,
+            definition_id: must(row, 5)?,
+            model: must(row, 6)?,
+            planned: must(row, 7)?,
+            failed_child: row.get(8)?,
+        })
+    })?;
+    if roots.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runs: Vec<Uuid> = roots.iter().map(|root| root.run).collect::<HashSet<_>>().into_iter().collect();
+    let least = query(MIN_MODELS, &[], |row| must::<i32>(row, 1))?.first().copied().unwrap_or(1);
+    let mut planner = Planner {
+        progress: read_progress(&runs)?,
+        sources: HashMap::new(),
+        least: usize::try_from(least).unwrap_or(1),
+        children: Rows::default(),
+        turns,
+    };
+    planner.read_sources(&roots)?;
+    let mut outcomes = Vec::with_capacity(roots.len());
+    for root in roots {
+        outcomes.push(planner.plan(root)?);
+    }
+    planner.children.insert()?;
+    settle(&outcomes)?;
+    Ok(outcomes)
+}
+
+fn read_progress(runs: &[Uuid]) -> Result<HashMap<Uuid, Vec<Progress>>, Error> {
+    let mut progress: HashMap<Uuid, Vec<Progress>> = HashMap::new();
+    let rows = query(PROGRESS, &[runs.to_vec().into()], |row| {
+        let one =
+            Progress { model: must(row, 2)?, status: must(row, 3)?, planned: must(row, 4)?, unfinished: must(row, 5)? };
+        Ok((must::<Uuid>(row, 1)?, one))
+    })?;
+    for (run, one) in rows {
+        progress.entry(run).or_default().push(one);
+    }
+    Ok(progress)
+}
+
+struct Planner {
+    progress: HashMap<Uuid, Vec<Progress>>,
+    sources: HashMap<Uuid, Vec<Source>>,
+    least: usize,
+    children: Rows,
+    /// The last turn of each session.
+    turns: HashMap<Uuid, i64>,
+}
+
+impl Planner {
+    /// Reads what the steps that are ready may take. A step that becomes ready because another turned out to have no children
+    /// reads types of the same recipe, so all of those are read where any step is ready.
+    fn read_sources(&mut self, roots: &[Root]) -> Result<(), Error> {
+        let mut runs = HashSet::new();
+        let mut types = BTreeSet::new();
+        for root in roots.iter().filter(|root| root.failed_child.is_none()) {
+            let definition = definition(&root.definition_id)?;
+            let Some(stage) = definition.stage(&root.stage) else { continue };
+            let progress = self.progress.get(&root.run).map_or(&[][..], Vec::as_slice);
+            let is_ready = readiness::decide(&stage.recipe, &root.model, progress, self.least)
+                .is_ok_and(|decision| !decision.ready.is_empty());
+            if is_ready {
+                runs.insert(root.run);
+                types.extend(stage.recipe.steps.iter().flat_map(|s| &s.inputs_required).map(|i| i.r#type.clone()));
+            }
+        }
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let args = [runs.into_iter().collect::<Vec<_>>().into(), types.into_iter().collect::<Vec<_>>().into()];
+        let rows = query(SOURCES, &args, |row| {
+            let source = Source {
+                id: must::<Uuid>(row, 2)?.to_string(),
+                r#type: must(row, 3)?,
+                stage: row.get(4)?,
+                document_key: row.get(5)?,
+                model: row.get(6)?,
+                lineage_id: row.get::<Uuid>(7)?.map(|id| id.to_string()),
+                reviewer: row.get(8)?,
+                previous_iteration: false,
+            };
+            Ok((must::<Uuid>(row, 1)?, source))
+        })?;
+        for (run, source) in rows {
+            self.sources.entry(run).or_default().push(source);
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, root: Root) -> Result<Outcome, Error> {
+        if let Some(reason) = root.failed_child {
+            return Ok(self.end(root.job, root.run, &root.model, Status::Failed.as_str(), None, Some(reason)));
+        }
+        let definition = definition(&root.definition_id)?;
+        let planned = match definition.stage(&root.stage) {
+            Some(stage) => self.plan_steps(&root, stage),
+            None => Err(PlanError {
+                step: "plan".into(),
+                input: "stage".into(),
+                message: format!("stage \"{}\" does not exist", root.stage),
+            }),
+        };
+        Ok(match planned {
+            Ok((status, steps)) => self.end(root.job, root.run, &root.model, status, Some(steps), None),
+            Err(problem) => {
+                self.children.forget(root.job);
+                let reason = Some(problem.to_string());
+                self.end(root.job, root.run, &root.model, Status::Failed.as_str(), None, reason)
+            }
+        })
+    }
+
+    /// Plans every step that is ready, and every step that thereby becomes ready.
+    fn plan_steps(&mut self, root: &Root, stage: &Stage) -> Result<(&'static str, Vec<String>), PlanError> {
+        let mut steps = root.planned.clone();
+        loop {
+            let progress = self.progress.entry(root.run).or_default();
+            let decision = readiness::decide(&stage.recipe, &root.model, progress, self.least)?;
+            if decision.ready.is_empty() {
+                if decision.status == Status::WaitingForChildren.as_str() && !someone_works(progress, &root.model) {
+                    return Err(PlanError {
+                        step: decision.next.unwrap_or_default(),
+                        input: "needs".into(),
+                        message: "it can never begin: nobody works on what it needs".into(),
+                    });
+                }
+                return Ok((decision.status, steps));
+            }
+            let sources = self.sources.get(&root.run).map_or(&[][..], Vec::as_slice);
+            for step in stage.recipe.steps.iter().filter(|step| decision.ready.contains(&step.key)) {
+                let children = plan::plan_step(step, Some(&stage.slug), sources, &root.model)?;
+                if let Some(own) = progress.iter_mut().find(|one| one.model == root.model) {
+                    own.planned.push(step.key.clone());
+                    if !children.is_empty() {
+                        own.unfinished.push(step.key.clone());
+                    }
+                }
+                steps.push(step.key.clone());
+                self.children.add(root, step, children, self.turns.entry(root.session).or_default());
+            }
+        }
+    }
+
+    /// Notes where a plan goes, so that those planned after it know.
+    fn end(
+        &mut self,
+        job: Uuid,
+        run: Uuid,
+        model: &str,
+        status: &'static str,
+        planned: Option<Vec<String>>,
+        reason: Option<String>,
+    ) -> Outcome {
+        if let Some(one) = self.progress.entry(run).or_default().iter_mut().find(|one| one.model == model) {
+            status.clone_into(&mut one.status);
+        }
+        Outcome { job, status, planned, reason }
+    }
+}
+
+/// Whether anything in the stage can still move besides this model's plan.
+fn someone_works(progress: &[Progress], model: &str) -> bool {
+    progress.iter().any(|one| {
+        let plan_moves = one.model != model
+            && one.status.parse::<Status>().is_ok_and(|s| !s.is_ended() && s != Status::WaitingForChildren);
+        plan_moves || !one.unfinished.is_empty()
+    })
+}
+
+/// Children as columns.
+#[derive(Default)]
+struct Rows {
+    ids: Vec<Uuid>,
+    roots: Vec<Uuid>,
+    step_keys: Vec<String>,
+    output_types: Vec<String>,
+    group_keys: Vec<String>,
+    document_keys: Vec<Option<String>>,
+    lineages: Vec<Option<Uuid>>,
+    reviewers: Vec<Option<String>>,
+    turns: Vec<i64>,
+    inputs: Vec<(Uuid, i32, Option<Uuid>, String, f64)>,
+}
+
+impl Rows {
+    fn add(&mut self, root: &Root, step: &Step, children: Vec<Child>, last_turn: &mut i64) {
+        for child in children {
+            let id = _uuid_v7();
+            *last_turn += 1;
+            self.ids.push(id);
+            self.roots.push(root.job);
+            self.step_keys.push(step.key.clone());
+            self.output_types.push(step.output_type.clone());
+            self.group_keys.push(child.group_key);
+            self.document_keys.push(step.document_key.clone());
+            self.lineages.push(if child.starts_lineage {
+                Some(id)
+            } else {
+                child.lineage_id.as_deref().and_then(uuid)
+            });
+            self.reviewers.push(child.reviewer);
+            self.turns.push(*last_turn);
+            for (position, input) in child.inputs.into_iter().enumerate() {
+                let position = i32::try_from(position + 1).unwrap_or(i32::MAX);
+                self.inputs.push((id, position, uuid(&input.artifact), input.role, input.relevance));
+            }
+        }
+    }
+
+    /// A plan that failed half-way has no children.
+    fn forget(&mut self, root: Uuid) {
+        let Some(first) = self.roots.iter().position(|of| *of == root) else { return };
+        let gone: HashSet<Uuid> = self.ids.drain(first..).collect();
+        self.roots.truncate(first);
+        self.step_keys.truncate(first);
+        self.output_types.truncate(first);
+        self.group_keys.truncate(first);
+        self.document_keys.truncate(first);
+        self.lineages.truncate(first);
+        self.reviewers.truncate(first);
+        self.turns.truncate(first);
+        self.inputs.retain(|(job, ..)| !gone.contains(job));
+    }
+
+    fn insert(self) -> Result<(), Error> {
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        let (mut jobs, mut positions, mut artifacts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut roles, mut relevances) = (Vec::new(), Vec::new());
+        for (job, position, artifact, role, relevance) in self.inputs {
+            jobs.push(job);
+            positions.push(position);
+            artifacts.push(artifact);
+            roles.push(role);
+            relevances.push(relevance);
+        }
+        let args = [
+            self.ids.into(),
+            self.roots.into(),
+            self.step_keys.into(),
+            self.output_types.into(),
+            self.group_keys.into(),
+            self.document_keys.into(),
+            self.lineages.into(),
+            self.reviewers.into(),
+            self.turns.into(),
+            jobs.into(),
+            positions.into(),
+            artifacts.into(),
+            roles.into(),
+            relevances.into(),
+        ];
+        query(CHILDREN, &args, |_| Ok(())).map(drop)
+    }
+}
+
+fn uuid(text: &str) -> Option<Uuid> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    let mut bytes = [0u8; 16];
+    for (to, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *to = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    (digits.len() == 32).then(|| Uuid::from_bytes(bytes))
+}
+
+fn settle(outcomes: &[Outcome]) -> Result<(), Error> {
+    let jobs: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.job).collect();
+    let statuses: Vec<&str> = outcomes.iter().map(|outcome| outcome.status).collect();
+    let planned: Vec<Option<JsonB>> =
+        outcomes.iter().map(|outcome| outcome.planned.as_ref().map(|steps| JsonB(serde_json::json!(steps)))).collect();
+    let reasons: Vec<Option<&str>> = outcomes.iter().map(|outcome| outcome.reason.as_deref()).collect();
+    query(SETTLE, &[jobs.into(), statuses.into(), planned.into(), reasons.into()], |_| Ok(())).map(drop)
+}

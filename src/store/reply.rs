@@ -1,0 +1,59 @@
+//! Keeping what models answered.
+
+use super::{must, query};
+use crate::error::Error;
+use pgrx::Uuid;
+
+const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+
+/// What came back for a claim; one with a class is a failure.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Reply {
+    pub(crate) answer: Option<String>,
+    pub(crate) finish_reason: Option<&'static str>,
+    pub(crate) input_tokens: i64,
+    pub(crate) output_tokens: i64,
+    pub(crate) cached_tokens: i64,
+    pub(crate) class: Option<&'static str>,
+    pub(crate) message: Option<String>,
+    pub(crate) retry_after_ms: Option<i64>,
+    pub(crate) http_status: Option<i32>,
+}
+
+/// Keeps answers and failures, finishing their jobs.
+pub(crate) fn keep(replies: Vec<(Uuid, i64, Reply)>) -> Result<(), Error> {
+    if replies.is_empty() {
+        return Ok(());
+    }
+    let (mut jobs, mut claims) = (Vec::new(), Vec::new());
+    let (mut answers, mut finish_reasons) = (Vec::new(), Vec::new());
+    let (mut read, mut written, mut cached) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut classes, mut messages, mut delays, mut codes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (job, claim, reply) in replies {
+        jobs.push(job);
+        claims.push(claim);
+        answers.push(reply.answer);
+        finish_reasons.push(reply.finish_reason);
+        read.push(reply.input_tokens);
+        written.push(reply.output_tokens);
+        cached.push(reply.cached_tokens);
+        classes.push(reply.class);
+        messages.push(reply.message);
+        delays.push(reply.retry_after_ms);
+        codes.push(reply.http_status);
+    }
+    let args = [
+        jobs.into(),
+        claims.into(),
+        answers.into(),
+        finish_reasons.into(),
+        read.into(),
+        written.into(),
+        cached.into(),
+        classes.into(),
+        messages.into(),
+        delays.into(),
+        codes.into(),
+    ];
+    query(KEEP, &args, |row| must::<Uuid>(row, 1)).map(drop)
+}

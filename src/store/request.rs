@@ -1,0 +1,172 @@
+//! What requests are made from, and opening their calls.
+
+use super::{must, query};
+use crate::error::Error;
+use crate::store::definition::definition;
+use dialectic_core::definition::{Definition, Document, Turn};
+use pgrx::{JsonB, Uuid};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, provider, api, \
+     api_model, context_window, max_output_tokens, settings, call_no, prompt from dialectic._request_jobs($1)";
+const INPUTS: &str = "select job_id, artifact, role from dialectic._request_inputs($1)";
+const TEXTS: &str =
+    "select id, type, name, stage, author, reviewer, document_key, content from dialectic._request_texts($1)";
+const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
+const OPEN: &str = "select dialectic._open_calls($1, $2, $3)";
+
+/// A claimed job on its way to becoming a request.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) job: Uuid,
+    pub(crate) claim: i64,
+    pub(crate) session: Uuid,
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) turn: Turn,
+    /// The provider, its api and the rest; none when the model does not exist any more.
+    pub(crate) model: Option<Model>,
+    pub(crate) call_no: u32,
+    /// The prompt, where an earlier attempt has saved it.
+    pub(crate) saved: Option<String>,
+}
+
+/// The model as the catalog has it now.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) provider: String,
+    pub(crate) api: String,
+    pub(crate) api_model: String,
+    pub(crate) context_window: u64,
+    pub(crate) max_output_tokens: u64,
+    pub(crate) settings: serde_json::Value,
+}
+
+struct Text {
+    r#type: String,
+    name: Option<String>,
+    stage: Option<String>,
+    author: Option<String>,
+    reviewer: Option<String>,
+    document_key: Option<String>,
+    content: Arc<str>,
+}
+
+struct Row {
+    draft: Draft,
+    project: Uuid,
+}
+
+/// Reads all that the requests of these claimed jobs are made from; every text once, however many jobs read it.
+pub(crate) fn drafts(jobs: Vec<Uuid>) -> Result<Vec<Draft>, Error> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut rows = read_jobs(jobs)?;
+    let unsaved: Vec<Uuid> = rows.iter().filter(|row| row.draft.saved.is_none()).map(|row| row.draft.job).collect();
+    let projects: HashSet<Uuid> = rows.iter().filter(|row| row.draft.saved.is_none()).map(|row| row.project).collect();
+    let inputs = query(INPUTS, &[unsaved.into()], |row| {
+        Ok((must::<Uuid>(row, 1)?, must::<Uuid>(row, 2)?, must::<String>(row, 3)?))
+    })?;
+    let texts = read_texts(inputs.iter().map(|(_, artifact, _)| *artifact).collect())?;
+    let prompts: HashMap<Uuid, Arc<str>> = query(PROMPTS, &[projects.into_iter().collect::<Vec<_>>().into()], |row| {
+        Ok((must::<Uuid>(row, 1)?, must::<&str>(row, 2)?.into()))
+    })?
+    .into_iter()
+    .collect();
+    let mut documents: HashMap<Uuid, Vec<Document>> = HashMap::new();
+    for (job, artifact, role) in inputs {
+        if let Some(text) = texts.get(&artifact) {
+            documents.entry(job).or_default().push(text.as_document(role));
+        }
+    }
+    for row in &mut rows {
+        row.draft.turn.documents = documents.remove(&row.draft.job).unwrap_or_default();
+        if let Some(prompt) = prompts.get(&row.project) {
+            row.draft.turn.original_user_request = Arc::clone(prompt);
+        }
+    }
+    Ok(rows.into_iter().map(|row| row.draft).collect())
+}
+
+fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
+    let nothing: Arc<str> = "".into();
+    let rows = query(JOBS, &[jobs.into()], |row| {
+        let model = match (row.get::<String>(10)?, row.get::<String>(11)?) {
+            (Some(provider), Some(api)) => Some(Model {
+                provider,
+                api,
+                api_model: row.get(12)?.unwrap_or_default(),
+                context_window: u64::try_from(must::<i64>(row, 13)?).unwrap_or(0),
+                max_output_tokens: u64::try_from(must::<i64>(row, 14)?).unwrap_or(0),
+                settings: row.get::<JsonB>(15)?.map_or(serde_json::Value::Null, |settings| settings.0),
+            }),
+            _ => None,
+        };
+        let turn = Turn {
+            stage: must(row, 6)?,
+            iteration: must(row, 7)?,
+            step_key: must(row, 8)?,
+            model: must(row, 9)?,
+            original_user_request: Arc::clone(&nothing),
+            documents: Vec::new(),
+        };
+        let call_no = u32::try_from(must::<i64>(row, 16)?).unwrap_or(u32::MAX);
+        Ok((
+            (must::<Uuid>(row, 1)?, must::<i64>(row, 2)?, must::<Uuid>(row, 3)?, must::<Uuid>(row, 4)?),
+            (must::<String>(row, 5)?, turn, model, call_no, row.get::<String>(17)?),
+        ))
+    })?;
+    rows.into_iter()
+        .map(|((job, claim, session, project), (definition_id, turn, model, call_no, saved))| {
+            let definition = definition(&definition_id)?;
+            Ok(Row { project, draft: Draft { job, claim, session, definition, turn, model, call_no, saved } })
+        })
+        .collect()
+}
+
+fn read_texts(ids: HashSet<Uuid>) -> Result<HashMap<Uuid, Text>, Error> {
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let texts = query(TEXTS, &[ids.into()], |row| {
+        let text = Text {
+            r#type: must(row, 2)?,
+            name: row.get(3)?,
+            stage: row.get(4)?,
+            author: row.get(5)?,
+            reviewer: row.get(6)?,
+            document_key: row.get(7)?,
+            content: must::<&str>(row, 8)?.into(),
+        };
+        Ok((must::<Uuid>(row, 1)?, text))
+    })?;
+    Ok(texts.into_iter().collect())
+}
+
+impl Text {
+    fn as_document(&self, role: String) -> Document {
+        Document {
+            r#type: self.r#type.clone(),
+            role,
+            name: self.name.clone(),
+            stage: self.stage.clone(),
+            author: self.author.clone(),
+            reviewer: self.reviewer.clone(),
+            document_key: self.document_key.clone(),
+            content: Arc::clone(&self.content),
+        }
+    }
+}
+
+/// Saves prompts and opens calls; returns the jobs whose calls may leave once this is committed.
+pub(crate) fn open(calls: Vec<(Uuid, i64, Option<String>)>) -> Result<HashSet<Uuid>, Error> {
+    if calls.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let (mut jobs, mut claims, mut prompts) = (Vec::new(), Vec::new(), Vec::new());
+    for (job, claim, prompt) in calls {
+        jobs.push(job);
+        claims.push(claim);
+        prompts.push(prompt);
+    }
+    Ok(query(OPEN, &[jobs.into(), claims.into(), prompts.into()], |row| must(row, 1))?.into_iter().collect())
+}

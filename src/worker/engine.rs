@@ -1,0 +1,405 @@
+//! The engine of a claimer, the same in the worker and in `run_pending`: take, make, call, keep.
+//!
+//! A turn is one short transaction that keeps what came back, opens the calls whose prompts are ready, plans, claims, and reads
+//! what new prompts are made from; rendering and calling happen on threads between turns. A turn that fails changes nothing: what
+//! was in hand is still in hand, and is gone through one by one until what cannot be done is found and failed.
+
+use crate::error::Error;
+use crate::settings;
+use crate::store::claim::{self, Claim};
+use crate::store::reply::{self, Reply};
+use crate::store::request::{self, Draft, Model};
+use crate::store::{self, plan};
+use crate::worker::calls::{Calls, ClaimId, Event, Prompt};
+use dialectic_core::prompt::Message;
+use dialectic_core::provider::{Class, Outcome, Request};
+use pgrx::Uuid;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How long a transaction should take; batches grow and shrink to stay below.
+const SHORT: Duration = Duration::from_millis(25);
+const SMALLEST_BATCH: usize = 8;
+const LARGEST_BATCH: usize = 512;
+/// How often a turn claims again because what it planned can be claimed at once.
+const ROUNDS: usize = 3;
+
+/// Where turns run: in transactions of the worker or of a procedure.
+pub(crate) trait Host {
+    /// Runs work in a transaction of its own, which is committed unless there is an error.
+    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, String>;
+    /// A place where a test may end the process.
+    fn at(&mut self, _place: &'static str) {}
+}
+
+/// What one claimer has in hand.
+pub(crate) struct Engine {
+    claimer: String,
+    calls: Calls,
+    /// Claimed, and not planned or read yet.
+    plans: Vec<Claim>,
+    unread: Vec<Claim>,
+    rendering: HashMap<ClaimId, Rendering>,
+    /// Rendered, and waiting for a thread.
+    ready: VecDeque<Ready>,
+    calling: HashMap<ClaimId, Claim>,
+    replies: Vec<(Claim, Reply)>,
+    batch: usize,
+    /// Whether the last turn failed.
+    is_careful: bool,
+}
+
+struct Rendering {
+    claim: Claim,
+    model: Model,
+    call_no: u32,
+    json_keys: Vec<String>,
+    model_name: String,
+    is_saved: bool,
+}
+
+struct Ready {
+    claim: Claim,
+    request: Request,
+    /// The prompt, unless it is saved already.
+    prompt: Option<String>,
+}
+
+/// What a turn has done, to be taken in when it is committed.
+#[derive(Default)]
+struct Done {
+    plans: Vec<Claim>,
+    unread: Vec<Claim>,
+    drafts: Vec<Draft>,
+    opened: HashSet<Uuid>,
+    tried: HashSet<ClaimId>,
+    kept: HashSet<ClaimId>,
+    claimed: usize,
+    revoked: HashSet<ClaimId>,
+}
+
+/// What a turn came to.
+pub(crate) struct Report {
+    /// How many jobs were claimed.
+    pub(crate) claimed: usize,
+    /// Whether another turn has something to do at once.
+    pub(crate) is_busy: bool,
+    /// Whether something waits for a session that somebody else holds.
+    pub(crate) is_held_up: bool,
+}
+
+impl Engine {
+    pub(crate) fn new(claimer: String) -> Result<Self, Error> {
+        let calls = Calls::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
+        Ok(Engine {
+            claimer,
+            calls,
+            plans: Vec::new(),
+            unread: Vec::new(),
+            rendering: HashMap::new(),
+            ready: VecDeque::new(),
+            calling: HashMap::new(),
+            replies: Vec::new(),
+            batch: 64,
+            is_careful: false,
+        })
+    }
+
+    /// The socket that rings when a thread is done with something.
+    pub(crate) fn socket(&self) -> i32 {
+        self.calls.socket()
+    }
+
+    /// Whether anything is claimed and not finished.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.plans.is_empty()
+            && self.unread.is_empty()
+            && self.rendering.is_empty()
+            && self.ready.is_empty()
+            && self.calling.is_empty()
+            && self.replies.is_empty()
+    }
+
+    /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
+    pub(crate) fn turn(&mut self, host: &mut impl Host, most: usize, look: bool) -> Result<Report, String> {
+        self.listen();
+        if !self.replies.is_empty() {
+            host.at("answered");
+        }
+        let ahead = self.plans.len() + self.unread.len() + self.rendering.len() + self.ready.len();
+        let room = settings::max_concurrent_calls().saturating_sub(ahead).min(self.batch).min(most);
+        let room = if self.is_careful { 0 } else { room };
+        let begun = Instant::now();
+        match host.transaction(|| self.work(room, look)) {
+            Ok(done) => {
+                self.adapt(begun.elapsed(), &done, room);
+                let report = self.take_in(host, done)?;
+                Ok(report)
+            }
+            Err(problem) if self.is_careful => {
+                self.give_up_one(&problem);
+                Err(problem)
+            }
+            Err(problem) => {
+                self.is_careful = true;
+                Err(problem)
+            }
+        }
+    }
+
+    /// Takes in what the threads have done.
+    fn listen(&mut self) {
+        for event in self.calls.events() {
+            match event {
+                Event::Rendered(id, made) => {
+                    if let Some(rendering) = self.rendering.remove(&id) {
+                        self.rendered(rendering, made);
+                    }
+                }
+                Event::Replied(id, outcome) => {
+                    if let Some(claim) = self.calling.remove(&id) {
+                        self.replies.push((claim, Reply::from(outcome)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn rendered(&mut self, of: Rendering, made: Result<(Vec<Message>, String), String>) {
+        match made {
+            Ok((messages, json)) => self.ready.push_back(Ready {
+                claim: of.claim,
+                prompt: (!of.is_saved).then_some(json),
+                request: Request {
+                    api: of.model.api,
+                    model: of.model_name,
+                    api_model: of.model.api_model,
+                    messages,
+                    max_output_tokens: of.model.max_output_tokens,
+                    context_window: of.model.context_window,
+                    json_keys: of.json_keys,
+                    settings: of.model.settings,
+                    call_no: of.call_no,
+                },
+            }),
+            Err(problem) => self.replies.push((of.claim, Reply::failed(Class::Permanent, problem))),
+        }
+    }
+
+    /// The transaction of a turn. Changes nothing here: it may yet fail.
+    fn work(&self, room: usize, look: bool) -> Result<Done, Error> {
+        let mut done = Done::default();
+        if look {
+            done.revoked = claim::revoked(&self.calling.values().copied().collect::<Vec<_>>())?;
+        }
+        // With care, one thing at a time, in this order.
+        let mut left = if self.is_careful { 1 } else { self.batch };
+        let mut some = |there: usize| {
+            let now = there.min(left);
+            if self.is_careful {
+                left -= now;
+            }
+            now
+        };
+        let replies = &self.replies[..some(self.replies.len())];
+        let free_threads = settings::max_concurrent_calls().saturating_sub(self.calls.under_way());
+        let ready = some(self.ready.len().min(free_threads));
+        let ready: Vec<&Ready> = self.ready.iter().take(ready).collect();
+        let plans = &self.plans[..some(self.plans.len())];
+        let unread = &self.unread[..some(self.unread.len())];
+
+        let sessions = replies.iter().map(|(claim, _)| claim.session);
+        let sessions = sessions.chain(ready.iter().map(|ready| ready.claim.session));
+        let sessions = sessions.chain(plans.iter().map(|claim| claim.session)).collect();
+        let free = claim::lock_sessions(sessions)?;
+
+        let kept: Vec<&(Claim, Reply)> = replies.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
+        done.kept = kept.iter().map(|(claim, _)| claim.id).collect();
+        reply::keep(kept.into_iter().map(|(claim, reply)| (claim.job, claim.id, reply.clone())).collect())?;
+
+        let opening: Vec<&&Ready> = ready.iter().filter(|ready| free.contains(&ready.claim.session)).collect();
+        done.tried = opening.iter().map(|ready| ready.claim.id).collect();
+        done.opened = request::open(opening.iter().map(|r| (r.claim.job, r.claim.id, r.prompt.clone())).collect())?;
+
+        let (now, later): (Vec<Claim>, Vec<Claim>) = plans.iter().partition(|claim| free.contains(&claim.session));
+        done.plans = later;
+        done.plans.extend_from_slice(&self.plans[plans.len()..]);
+        let calls = self.claim_and_plan(room, now, &mut done)?;
+
+        done.drafts = request::drafts(unread.iter().chain(&calls).map(|claim| claim.job).collect())?;
+        done.unread = self.unread[unread.len()..].to_vec();
+        if done.kept.is_empty() && done.opened.is_empty() {
+            // Claims and plans come about again by themselves if the server loses them.
+            store::commit_lazily();
+        }
+        Ok(done)
+    }
+
+    /// Plans, claims, plans what was claimed, and claims what was planned; returns the claimed jobs that call a model.
+    fn claim_and_plan(&self, room: usize, mut plans: Vec<Claim>, done: &mut Done) -> Result<Vec<Claim>, Error> {
+        let mut calls = Vec::new();
+        for round in 0..ROUNDS {
+            let planned = plans.len();
+            let (jobs, ids) = plans.drain(..).map(|claim| (claim.job, claim.id)).unzip();
+            plan::plan_jobs(jobs, ids)?;
+            let room = room.saturating_sub(calls.len());
+            if room == 0 || (round > 0 && planned == 0) {
+                break;
+            }
+            let claims = claim::take(&self.claimer, room)?;
+            done.claimed += claims.len();
+            let (to_plan, to_call): (Vec<Claim>, Vec<Claim>) = claims.into_iter().partition(|claim| claim.is_plan);
+            calls.extend(to_call);
+            let free = claim::lock_sessions(to_plan.iter().map(|claim| claim.session).collect())?;
+            let (now, later): (Vec<Claim>, Vec<Claim>) =
+                to_plan.into_iter().partition(|claim| free.contains(&claim.session));
+            done.plans.extend(later);
+            plans = now;
+        }
+        done.plans.extend(plans);
+        Ok(calls)
+    }
+
+    /// What was done is committed.
+    fn take_in(&mut self, host: &mut impl Host, done: Done) -> Result<Report, String> {
+        let kept = done.kept.len();
+        self.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
+        self.plans = done.plans;
+        self.unread = done.unread;
+        for id in &done.revoked {
+            self.calls.stop(*id);
+        }
+        let mut opened = Vec::new();
+        let mut waiting = VecDeque::with_capacity(self.ready.len());
+        for ready in std::mem::take(&mut self.ready) {
+            if done.opened.contains(&ready.claim.job) {
+                opened.push(ready);
+            } else if !done.tried.contains(&ready.claim.id) {
+                waiting.push_back(ready);
+            }
+        }
+        self.ready = waiting;
+        if !done.drafts.is_empty() {
+            host.at("claimed");
+        }
+        for draft in done.drafts {
+            self.render(draft);
+        }
+        if !opened.is_empty() {
+            host.at("prompt_saved");
+        }
+        let sent = opened.len();
+        for ready in opened {
+            self.calling.insert(ready.claim.id, ready.claim);
+            if let Err(problem) = self.calls.call(ready.claim.id, ready.request) {
+                self.calling.remove(&ready.claim.id);
+                let failure = Reply::failed(Class::Transient, format!("no thread for the call: {problem}"));
+                self.replies.push((ready.claim, failure));
+            }
+        }
+        if sent > 0 {
+            host.at("calling");
+        }
+        if kept > 0 {
+            host.at("between_batches");
+        }
+        let in_line = !self.replies.is_empty() || !self.plans.is_empty() || !self.unread.is_empty();
+        let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
+        let is_held_up = in_line || (!self.ready.is_empty() && !waits_for_thread);
+        let moved = kept + sent + done.claimed > 0;
+        // All that was in hand when a turn failed has been gone through, or is held up.
+        let was_careful = self.is_careful;
+        self.is_careful &= moved;
+        Ok(Report { claimed: done.claimed, is_busy: moved || was_careful, is_held_up })
+    }
+
+    fn render(&mut self, draft: Draft) {
+        let claim = Claim { job: draft.job, id: draft.claim, session: draft.session, is_plan: false };
+        let Some(model) = draft.model else {
+            let problem = format!("model \"{}\" does not exist any more", draft.turn.model);
+            self.replies.push((claim, Reply::failed(Class::Permanent, problem)));
+            return;
+        };
+        let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
+        let rendering = Rendering {
+            claim,
+            model,
+            call_no: draft.call_no,
+            json_keys: step.map(|step| step.content_keys()).unwrap_or_default(),
+            model_name: draft.turn.model.clone(),
+            is_saved: draft.saved.is_some(),
+        };
+        let prompt = match draft.saved {
+            Some(json) => Prompt::Saved(json),
+            None => Prompt::New(draft.definition, Box::new(draft.turn)),
+        };
+        match self.calls.render(claim.id, prompt) {
+            Ok(()) => drop(self.rendering.insert(claim.id, rendering)),
+            Err(problem) => {
+                let failure = Reply::failed(Class::Transient, format!("no thread to render on: {problem}"));
+                self.replies.push((claim, failure));
+            }
+        }
+    }
+
+    /// Batches grow while transactions are short and shrink when they are not.
+    fn adapt(&mut self, took: Duration, done: &Done, room: usize) {
+        if took > SHORT * 3 / 2 {
+            self.batch = (self.batch / 2).max(SMALLEST_BATCH);
+        } else if took < SHORT / 2 && (done.claimed >= room.max(1) || done.kept.len() >= self.batch) {
+            self.batch = (self.batch * 2).min(LARGEST_BATCH);
+        }
+    }
+
+    /// The one thing that was tried cannot be done. A job that cannot go on is failed with the reason; one that cannot even be
+    /// failed is let go, and its claim ends with the claimer.
+    fn give_up_one(&mut self, problem: &str) {
+        let failed = |claim: Claim| (claim, Reply::failed(Class::Permanent, problem.to_owned()));
+        if !self.replies.is_empty() {
+            let (claim, reply) = self.replies.remove(0);
+            if reply.class.is_none() {
+                self.replies.push(failed(claim));
+            }
+        } else if let Some(ready) = self.ready.pop_front() {
+            self.replies.push(failed(ready.claim));
+        } else if !self.plans.is_empty() {
+            let claim = self.plans.remove(0);
+            self.replies.push(failed(claim));
+        } else if !self.unread.is_empty() {
+            let claim = self.unread.remove(0);
+            self.replies.push(failed(claim));
+        } else {
+            self.is_careful = false;
+        }
+    }
+}
+
+impl Reply {
+    fn failed(class: Class, message: String) -> Self {
+        Reply { class: Some(class.as_str()), message: Some(message.replace('\0', "\u{fffd}")), ..Reply::default() }
+    }
+}
+
+impl From<Outcome> for Reply {
+    fn from(outcome: Outcome) -> Self {
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        match outcome {
+            Outcome::Answer { text, finish_reason, usage } => Reply {
+                answer: Some(text),
+                finish_reason: Some(finish_reason.as_str()),
+                input_tokens: count(usage.input_tokens),
+                output_tokens: count(usage.output_tokens),
+                cached_tokens: count(usage.cached_tokens),
+                ..Reply::default()
+            },
+            Outcome::Failure { class, message, retry_after_ms, http_status, usage } => Reply {
+                input_tokens: count(usage.input_tokens),
+                output_tokens: count(usage.output_tokens),
+                cached_tokens: count(usage.cached_tokens),
+                retry_after_ms: retry_after_ms.map(count),
+                http_status: http_status.map(i32::from),
+                ..Reply::failed(class, message)
+            },
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Working the queue in the connection of whoever asks: `run_pending`, and the nap of `wait`.
+//!
+//! Both are procedures, for only a procedure may commit: between turns nothing is held, neither a lock nor a snapshot. They wait
+//! on the latch of the process, so that Ctrl-C, time-outs and barriers are answered at once.
+
+use crate::error::Error;
+use crate::store::claim;
+use crate::worker::claimer;
+use crate::worker::engine::{Engine, Host};
+use crate::worker::signals;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+use std::time::{Duration, Instant};
+
+/// How long work that is not due yet, or that somebody else holds up, is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a session that somebody else holds is looked at.
+const HELD_UP: Duration = Duration::from_millis(20);
+
+/// Works the queue until nothing is due soon.
+#[pg_extern(
+    sql = "create procedure run_pending(max_jobs integer default null) language c as 'MODULE_PATHNAME', '_run_pending_wrapper';"
+)]
+fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Result<(), ErrorReport> {
+    let mut left = match max_jobs {
+        Some(number) if number < 1 => {
+            let report = ErrorReport::new(
+                PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("max_jobs cannot be {number}"),
+                "dialectic",
+            );
+            return Err(report.set_hint("Give a number from 1 on, or null for all there is."));
+        }
+        Some(number) => number.unsigned_abs() as usize,
+        None => usize::MAX,
+    };
+    let mut host = Procedure { fcinfo };
+    if !host.may_commit() {
+        let report = ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+            "run_pending cannot run in a transaction block",
+            "dialectic",
+        );
+        return Err(report
+            .set_detail(
+                "It commits between claiming, calling and keeping, so that no lock is held while a model is called.",
+            )
+            .set_hint("CALL it by itself, outside BEGIN … COMMIT."));
+    }
+    let name = host.run(|| claimer::open("run_pending"))?;
+    let mut engine = Engine::new(name)?;
+    let mut held_up_since = None;
+    loop {
+        let report = match engine.turn(&mut host, left, true) {
+            Ok(report) => report,
+            Err(problem) => return Err(Error::Gone(problem).into()),
+        };
+        left = left.saturating_sub(report.claimed);
+        if report.is_busy {
+            held_up_since = None;
+            signals::interrupts();
+            continue;
+        }
+        let rest = if report.is_held_up {
+            let since = *held_up_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > PATIENCE {
+                break;
+            }
+            Some(HELD_UP)
+        } else if engine.is_idle() {
+            let due = host.run(|| claim::next_due(true))?.map(Duration::from_secs_f64);
+            match due.filter(|due| left > 0 && *due <= PATIENCE) {
+                Some(due) => Some(due),
+                None => break,
+            }
+        } else {
+            // An answer, a claim that is taken away: looked for now and then, for this backend is not told.
+            Some(Duration::from_millis(50))
+        };
+        if rest != Some(Duration::ZERO) {
+            signals::wait(rest, Some(engine.socket()));
+        }
+    }
+    claimer::_close_claimer();
+    Ok(())
+}
+
+/// The transactions of a procedure.
+struct Procedure {
+    fcinfo: pg_sys::FunctionCallInfo,
+}
+
+impl Procedure {
+    /// Whether whoever called lets the procedure commit.
+    fn may_commit(&self) -> bool {
+        // SAFETY: the server passes a CallContext to a procedure, and says in it whether it may commit.
+        unsafe {
+            let context = (*self.fcinfo).context;
+            !context.is_null()
+                && pgrx::is_a(context, pg_sys::NodeTag::T_CallContext)
+                && !(*context.cast::<pg_sys::CallContext>()).atomic
+                && !pg_sys::IsTransactionBlock()
+        }
+    }
+
+    /// Commits, and so lets go of every snapshot.
+    fn commit(&self) {
+        // SAFETY: only called where the procedure may commit.
+        unsafe {
+            if pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32) == pg_sys::SPI_OK_CONNECT as i32 {
+                pg_sys::SPI_commit();
+                pg_sys::SPI_finish();
+            }
+        }
+    }
+
+    fn run<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let result = work()?;
+        self.commit();
+        Ok(result)
+    }
+}
+
+impl Host for Procedure {
+    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
+        self.run(work).map_err(|problem| problem.to_string())
+    }
+}
+
+/// Returns after so many milliseconds; where it may, it commits before.
+#[pg_extern(sql = "create procedure _nap(milliseconds integer) language c as 'MODULE_PATHNAME', '_nap_wrapper';")]
+fn _nap(milliseconds: i32, fcinfo: pg_sys::FunctionCallInfo) {
+    let procedure = Procedure { fcinfo };
+    if procedure.may_commit() {
+        procedure.commit();
+    }
+    let until = Instant::now() + Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        signals::wait(Some(left), None);
+    }
+}

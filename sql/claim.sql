@@ -149,37 +149,50 @@ $$;
 
 -- Models whose provider may not be called now.
 create function _resting_models(moment timestamptz) returns text[]
-    language sql stable
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select coalesce(array_agg(m.name), '{}')
-    from provider_clocks c
-    join _current_models m on m.provider = c.provider
-    where c.paused_reason is not null or c.free_at > moment
+begin
+    return array(
+        select m.name
+        from provider_clocks c
+        join _current_models m on m.provider = c.provider
+        where c.paused_reason is not null or c.free_at > moment);
+end
 $$;
 
 -- The claimers inside the server that hold a claim or have a call open, and are gone.
 create function _dead_claimers(asking text) returns text[]
-    language sql
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    with recursive of_jobs(name) as (
-        (select j.claimed_by from jobs j where j.status = 'processing' order by j.claimed_by limit 1)
-        union all
-        select (select j.claimed_by from jobs j where j.status = 'processing' and j.claimed_by > of_jobs.name order by j.claimed_by limit 1)
-        from of_jobs
-        where of_jobs.name is not null
-    ),
-    of_calls(name) as (
-        (select c.claimed_by from model_calls c where c.outcome = 'open' order by c.claimed_by limit 1)
-        union all
-        select (select c.claimed_by from model_calls c where c.outcome = 'open' and c.claimed_by > of_calls.name order by c.claimed_by limit 1)
-        from of_calls
-        where of_calls.name is not null
-    )
-    select coalesce(array_agg(claimer.name), '{}')
-    from (select name from of_jobs union select name from of_calls) as claimer
-    where claimer.name <> asking and not _claimer_lives(claimer.name)
+begin
+    -- Mostly there is nobody but the one who asks, and then nothing is walked through.
+    if not exists (select from jobs j where j.status = 'processing' and j.claimed_by < asking)
+        and not exists (select from jobs j where j.status = 'processing' and j.claimed_by > asking)
+        and not exists (select from model_calls c where c.outcome = 'open' and c.claimed_by < asking)
+        and not exists (select from model_calls c where c.outcome = 'open' and c.claimed_by > asking) then
+        return '{}';
+    end if;
+    return array(
+        with recursive of_jobs(name) as (
+            (select j.claimed_by from jobs j where j.status = 'processing' order by j.claimed_by limit 1)
+            union all
+            select (select j.claimed_by from jobs j where j.status = 'processing' and j.claimed_by > of_jobs.name order by j.claimed_by limit 1)
+            from of_jobs
+            where of_jobs.name is not null
+        ),
+        of_calls(name) as (
+            (select c.claimed_by from model_calls c where c.outcome = 'open' order by c.claimed_by limit 1)
+            union all
+            select (select c.claimed_by from model_calls c where c.outcome = 'open' and c.claimed_by > of_calls.name order by c.claimed_by limit 1)
+            from of_calls
+            where of_calls.name is not null
+        )
+        select claimer.name
+        from (select name from of_jobs union select name from of_calls) as claimer
+        where claimer.name <> asking and not _claimer_lives(claimer.name));
+end
 $$;
 
 -- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had under
@@ -219,13 +232,15 @@ begin
         where j.id = gone.id;
     end if;
 
-    update model_calls c
-    set outcome = 'lost', finished_at = moment, error_class = 'transient', error_message = 'the claimer died during the call'
-    where c.id in (
-        select o.id from model_calls o
-        where o.outcome = 'open'
-          and case when o.lease_until is null then o.claimed_by = any (dead) else o.lease_until < moment end
-          and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
-        for no key update skip locked);
+    if dead <> '{}' or exists (select from model_calls o where o.outcome = 'open' and o.lease_until is not null and o.lease_until < moment) then
+        update model_calls c
+        set outcome = 'lost', finished_at = moment, error_class = 'transient', error_message = 'the claimer died during the call'
+        where c.id in (
+            select o.id from model_calls o
+            where o.outcome = 'open'
+              and case when o.lease_until is null then o.claimed_by = any (dead) else o.lease_until < moment end
+              and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
+            for no key update skip locked);
+    end if;
 end
 $$;

@@ -199,38 +199,37 @@ $$;
 
 -- Wakes the parents whose children are all done, and, when the last job of a step or a root of the stage run has ended, every
 -- root of that stage run that waits for other models. A root woken for nothing plans nothing and waits again.
-create function _wake_parents(moved uuid[]) returns void
+create function _wake_parents(ended uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-begin
-    with ended as (
-        select j.parent_job_id, j.stage_run_id, j.step_key
-        from jobs j
-        where j.id = any (moved) and j.status = any (_ended_statuses())
-    ),
-    finished_step as (
+declare
+    -- Step by step, for each is found by its index; one large query would be planned for other numbers than it meets.
+    parents  uuid[] := array(select distinct j.parent_job_id from jobs j where j.id = any (ended) and j.parent_job_id is not null);
+    finished uuid[] := array(
         select step.stage_run_id
-        from (select distinct stage_run_id, step_key from ended) as step
+        from (select distinct j.stage_run_id, j.step_key from jobs j where j.id = any (ended)) as step
         where step.step_key is null
            or not exists (
               select from jobs unfinished
               where unfinished.stage_run_id = step.stage_run_id and unfinished.step_key = step.step_key
-                and unfinished.status <> all (_ended_statuses()))
-    ),
-    candidate as (
-        select parent_job_id as id from ended where parent_job_id is not null
-        union
-        select root.id from jobs root
-        where root.stage_run_id in (select stage_run_id from finished_step) and root.parent_job_id is null
-    )
-    update jobs parent
-    set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, _claim_turn())
-    from candidate
-    where parent.id = candidate.id
-      and parent.status = 'waiting_for_children'
-      and not exists (
-          select from jobs unfinished
-          where unfinished.parent_job_id = parent.id and unfinished.status <> all (_ended_statuses()));
+                and unfinished.status <> all (_ended_statuses())));
+    roots    uuid[];
+begin
+    if finished <> '{}' then
+        roots := array(select root.id from jobs root where root.stage_run_id = any (finished) and root.parent_job_id is null);
+    end if;
+    parents := array(
+        select parent.id
+        from jobs parent
+        where parent.id = any (parents || roots) and parent.status = 'waiting_for_children'
+          and not exists (
+              select from jobs unfinished
+              where unfinished.parent_job_id = parent.id and unfinished.status <> all (_ended_statuses())));
+    if parents <> '{}' then
+        update jobs parent
+        set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, _claim_turn())
+        where parent.id = any (parents);
+    end if;
 end
 $$;

@@ -32,7 +32,7 @@ as $$
     with recursive below(id) as (
         select j.id from jobs j where j.session_id = _subtree.session_id and (_subtree.job_id is null or j.id = _subtree.job_id)
         union
-        select j.id from below join jobs j on j.parent_job_id = below.id
+        select j.id from below join jobs j on j.parent_job_id = below.id and j.session_id = _subtree.session_id
     )
     select id from below
 $$;

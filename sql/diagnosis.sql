@@ -98,6 +98,26 @@ as $$
     where j.parent_job_id is not null
       and not exists (select from jobs p where p.id = j.parent_job_id and p.session_id = j.session_id and p.stage_run_id = j.stage_run_id)
     union all
+    select 'a job is of the session of its stage run', j.id, format('session %s, stage run %s', j.session_id, j.stage_run_id)
+    from jobs j
+    where not exists (select from stage_runs r where r.id = j.stage_run_id and r.session_id = j.session_id)
+    union all
+    select 'an answer is of the session of its job', c.id, format('session %s, job %s', c.session_id, c.job_id)
+    from contributions c
+    where not exists (select from jobs j where j.id = c.job_id and j.session_id = c.session_id)
+    union all
+    select 'a call is of the session of its job', c.id, format('session %s, job %s', c.session_id, c.job_id)
+    from model_calls c
+    where not exists (select from jobs j where j.id = c.job_id and j.session_id = c.session_id)
+    union all
+    select 'a text is of a session of its project', r.id, format('session %s, project %s', r.session_id, r.project_id)
+    from resources r
+    where r.session_id is not null and not exists (select from sessions s where s.id = r.session_id and s.project_id = r.project_id)
+    union all
+    select 'an input is of a job', i.job, 'the job does not exist'
+    from job_inputs i
+    where not exists (select from jobs j where j.id = i.job)
+    union all
     select 'a continued answer exists', j.id, format('contribution %s does not', j.target_contribution_id)
     from jobs j
     where j.target_contribution_id is not null and not exists (select from contributions c where c.id = j.target_contribution_id)

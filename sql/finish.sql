@@ -3,11 +3,6 @@
 -- An answer whose claim is no longer the job's changes nothing but its own row in model_calls. What an answer wakes or fails is
 -- the trigger's business (completion.sql), when a failure is tried again is the core's (_retry_verdict).
 
--- An answer or a failure on its way back: one with a class is a failure.
-create type _reply as (
-    job_id uuid, claim_id bigint, answer text, finish_reason text, input_tokens bigint, output_tokens bigint, cached_tokens bigint,
-    class text, message text, retry_after_ms bigint, http_status integer);
-
 create function complete_job(
     job uuid, claim_id bigint, answer text default null, finish_reason text default 'stop', usage jsonb default '{}'
 ) returns text
@@ -16,7 +11,8 @@ create function complete_job(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    kind text := _job_kind(complete_job.job);
+    kind    text := _job_kind(complete_job.job);
+    refused text;
 begin
     if kind = 'plan' then
         return _finish_plan(complete_job.job, complete_job.claim_id);
@@ -37,10 +33,10 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give {"input_tokens", "output_tokens", "cached_tokens"}, whole numbers from 0 on.';
     end if;
-    return _keep_one(row(
-        complete_job.job, complete_job.claim_id, complete_job.answer, complete_job.finish_reason,
-        (complete_job.usage ->> 'input_tokens')::bigint, (complete_job.usage ->> 'output_tokens')::bigint,
-        (complete_job.usage ->> 'cached_tokens')::bigint, null, null, null, null)::_reply);
+    refused := _judge_answer(complete_job.finish_reason, complete_job.answer);
+    return _keep_one(
+        complete_job.job, complete_job.claim_id, complete_job.answer, complete_job.finish_reason, complete_job.usage,
+        case when refused is not null then 'content' end, refused, null);
 end
 $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
@@ -61,24 +57,30 @@ begin
         raise exception 'retry_after cannot be %', fail_job.retry_after
             using errcode = 'invalid_parameter_value', hint = 'Give a time from 0 to 30 days.';
     end if;
-    return _keep_one(row(
-        fail_job.job, fail_job.claim_id, null, null, null, null, null, fail_job.class, coalesce(fail_job.message, 'no message given'),
-        (extract(epoch from fail_job.retry_after) * 1000)::bigint, null)::_reply);
+    return _keep_one(
+        fail_job.job, fail_job.claim_id, null, null, '{}', fail_job.class, coalesce(fail_job.message, 'no message given'),
+        (extract(epoch from fail_job.retry_after) * 1000)::bigint);
 end
 $$;
 comment on function fail_job(uuid, bigint, text, text, interval) is
     'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the claim is no longer the job''s.';
 
 -- Keeps one reply; returns the new status of its job, or stale.
-create function _keep_one(reply _reply) returns text
+create function _keep_one(
+    job uuid, claim_id bigint, answer text, finish_reason text, usage jsonb, class text, message text, retry_after_ms bigint
+) returns text
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    if not exists (select from _keep(array[reply])) then
+    if not exists (
+        select from _keep_replies(
+            array[job], array[claim_id], array[answer], array[finish_reason], array[(usage ->> 'input_tokens')::bigint],
+            array[(usage ->> 'output_tokens')::bigint], array[(usage ->> 'cached_tokens')::bigint], array[class], array[message],
+            array[retry_after_ms], array[null::integer])) then
         return 'stale';
     end if;
-    return (select j.status from jobs j where j.id = reply.job_id);
+    return (select j.status from jobs j where j.id = job);
 end
 $$;
 
@@ -110,70 +112,32 @@ begin
 end
 $$;
 
--- Keeps a batch of answers and failures; returns the jobs whose claim was still theirs.
-create function _keep(replies _reply[]) returns setof uuid
-    language plpgsql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    moment  timestamptz := _now();
-    judged  _reply[];
-    kept    _reply[];
-begin
-    perform from sessions s
-    where s.id in (select j.session_id from unnest(replies) as r join jobs j on j.id = r.job_id)
-    order by s.id
-    for no key update;
-
-    -- A refusal is a failure whatever the text says, and so is silence.
-    judged := array(
-        select row(r.job_id, r.claim_id, r.answer, r.finish_reason, r.input_tokens, r.output_tokens, r.cached_tokens,
-                   case when r.class is not null then r.class
-                        when r.finish_reason in ('content_filter', 'error') or btrim(r.answer, E' \t\r\n') = '' then 'content' end,
-                   case when r.class is not null then coalesce(r.message, 'no message given')
-                        when r.finish_reason = 'content_filter' then 'the model refused to answer'
-                        when r.finish_reason = 'error' then 'the model broke off with an error'
-                        when btrim(r.answer, E' \t\r\n') = '' then 'the model answered nothing' end,
-                   r.retry_after_ms, r.http_status)::_reply
-        from unnest(replies) as r);
-    kept := array(
-        select r from unnest(judged) as r
-        join jobs j on j.id = r.job_id and j.status = 'processing' and j.claim_id = r.claim_id);
-
-    perform _close_calls(judged, moment);
-    perform _save_answers(kept, moment);
-    if exists (select from unnest(kept) as r where r.class is not null) then
-        perform _settle_failures(kept, moment);
-    end if;
-    return query select r.job_id from unnest(kept) as r;
-end
-$$;
-
--- As _keep, from columns.
+-- Keeps a batch of answers and failures, one element of each array a reply; one with a class is a failure. Returns the jobs whose
+-- claim was still theirs: only those are finished.
 create function _keep_replies(
-    job_ids uuid[], claim_ids bigint[], answers text[], finish_reasons text[], input_tokens bigint[], output_tokens bigint[],
-    cached_tokens bigint[], classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[]
+    job_ids uuid[], claim_ids bigint[], answers text[], finish_reasons text[], tokens_read bigint[], tokens_written bigint[],
+    tokens_cached bigint[], classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[]
 ) returns setof uuid
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    moment  timestamptz := _now();
+    current uuid[];
 begin
-    return query select * from _keep(array(
-        select row(r.*)::_reply
-        from unnest(job_ids, claim_ids, answers, finish_reasons, input_tokens, output_tokens, cached_tokens, classes, messages,
-                    retry_after_ms, http_statuses) as r));
-end
-$$;
+    perform from sessions s
+    where s.id in (select j.session_id from jobs j where j.id = any (job_ids))
+    order by s.id
+    for no key update;
+    current := array(
+        select j.id
+        from unnest(job_ids, claim_ids) as r(job_id, claim_id)
+        join jobs j on j.id = r.job_id and j.status = 'processing' and j.claim_id = r.claim_id);
 
--- Every call that came back is closed and costed, in time or not; one closed already is left as it is.
-create function _close_calls(judged _reply[], moment timestamptz) returns void
-    language plpgsql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
+    -- Every call that came back is closed and costed, in time or not; one closed already is left as it is.
     update model_calls c
-    set outcome = case when j.id is null then 'late' when r.class is not null then 'failed' else 'answered' end,
+    set outcome = case when r.job_id <> all (current) then 'late' when r.class is not null then 'failed' else 'answered' end,
         finished_at = moment,
         http_status = r.http_status,
         error_class = r.class,
@@ -184,28 +148,26 @@ begin
         cached_tokens = coalesce(r.cached_tokens, 0),
         -- A price per million tokens in dollars is a price per token in micro-dollars.
         cost = coalesce(ceil(coalesce(r.input_tokens, 0) * m.input_price + coalesce(r.output_tokens, 0) * m.output_price)::bigint, 0)
-    from unnest(judged) as r
-    join model_calls open on open.job_id = r.job_id and open.claim_id = r.claim_id and open.outcome in ('open', 'lost')
-    left join jobs j on j.id = r.job_id and j.status = 'processing' and j.claim_id = r.claim_id
-    left join _current_models m on m.name = open.model
-    where c.id = open.id;
+    from unnest(job_ids, claim_ids, finish_reasons, tokens_read, tokens_written, tokens_cached, classes, messages, http_statuses)
+        as r(job_id, claim_id, finish_reason, input_tokens, output_tokens, cached_tokens, class, message, http_status)
+    join jobs j on j.id = r.job_id
+    left join _current_models m on m.name = j.model
+    where c.job_id = r.job_id and c.claim_id = r.claim_id and c.outcome in ('open', 'lost');
     if exists (select from provider_clocks c where c.throttles > 0) then
         update provider_clocks c set throttles = 0
         where c.throttles > 0
-          and c.provider in (select open.provider from unnest(judged) as r
-                             join model_calls open on open.job_id = r.job_id and open.claim_id = r.claim_id
+          and c.provider in (select m.provider
+                             from unnest(job_ids, answers) as r(job_id, answer)
+                             join jobs j on j.id = r.job_id
+                             join _current_models m on m.name = j.model
                              where r.answer is not null);
     end if;
-end
-$$;
 
-create function _save_answers(kept _reply[], moment timestamptz) returns void
-    language plpgsql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
     with answer as materialized (
-        select _uuid_v7() as id, r.* from unnest(kept) as r where r.class is null
+        select _uuid_v7() as id, r.*
+        from unnest(job_ids, answers, finish_reasons, tokens_read, tokens_written, tokens_cached, classes)
+            as r(job_id, text, finish_reason, input_tokens, output_tokens, cached_tokens, class)
+        where r.class is null and r.job_id = any (current)
     ),
     saved as (
         insert into contributions (id, session_id, job_id, root_id, stage, iteration, step_key, output_type, model, document_key,
@@ -214,7 +176,7 @@ begin
         select answer.id, j.session_id, j.id, answer.id, run.stage, run.iteration, j.step_key, j.output_type, j.model,
                j.document_key, j.lineage_id, j.reviewer, (select r.id from resources r where r.job_id = j.id),
                answer.finish_reason, coalesce(answer.input_tokens, 0), coalesce(answer.output_tokens, 0),
-               coalesce(answer.cached_tokens, 0), answer.answer
+               coalesce(answer.cached_tokens, 0), answer.text
         from answer
         join jobs j on j.id = answer.job_id
         join stage_runs run on run.id = j.stage_run_id
@@ -226,12 +188,19 @@ begin
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
     from saved
     where j.id = saved.job_id;
+
+    if exists (select from unnest(classes) as class where class is not null) then
+        perform _settle_failures(job_ids, finish_reasons, classes, messages, retry_after_ms, current, moment);
+    end if;
+    return query select * from unnest(current);
 end
 $$;
 
 -- What becomes of jobs that failed: back where they were, tried again later, or failed for good. A throttled provider is left
 -- alone until it says, one with a wrong configuration until that is mended; neither costs the job an attempt.
-create function _settle_failures(kept _reply[], moment timestamptz) returns void
+create function _settle_failures(
+    job_ids uuid[], finish_reasons text[], classes text[], messages text[], retry_after_ms bigint[], current uuid[], moment timestamptz
+) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -247,11 +216,11 @@ begin
            1,
            max(r.message) filter (where r.class = 'configuration'),
            moment
-    from unnest(kept) as r
+    from unnest(job_ids, classes, messages, retry_after_ms) as r(job_id, class, message, retry_after_ms)
     join jobs j on j.id = r.job_id
     join _current_models m on m.name = j.model
     left join provider_clocks clock on clock.provider = m.provider
-    where r.class in ('throttled', 'configuration')
+    where r.job_id = any (current) and r.class in ('throttled', 'configuration')
     group by m.provider
     order by m.provider
     on conflict on constraint provider_clocks_pkey do update
@@ -262,9 +231,9 @@ begin
         select r.*, _retry_verdict(
                    case when r.finish_reason = 'content_filter' then 'permanent' else r.class end,
                    j.attempt_count, j.max_retries, r.retry_after_ms::double precision / 1000, base, most, random()) as verdict
-        from unnest(kept) as r
+        from unnest(job_ids, finish_reasons, classes, messages, retry_after_ms) as r(job_id, finish_reason, class, message, retry_after_ms)
         join jobs j on j.id = r.job_id
-        where r.class is not null
+        where r.job_id = any (current) and r.class is not null
     )
     update jobs j
     set status = coalesce(verdict ->> 'status', j.status_before),

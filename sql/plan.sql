@@ -57,45 +57,50 @@ create function _plan_sources(run_ids uuid[], types text[])
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    -- Each stage run with the runs it reads from, as columns.
+    readers    uuid[];
+    of_session uuid[];
+    stages     text[];
+    iterations integer[];
+    -- What a model has not finished is not offered, not even in part.
+    unfinished text[] := array(
+        select distinct j.parent_job_id || ' ' || j.step_key
+        from jobs j
+        where j.stage_run_id = any (run_ids) and j.parent_job_id is not null and j.status <> all (_ended_statuses()));
 begin
+    select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration)
+    into readers, of_session, stages, iterations
+    from (
+        select r.id as reader, r.session_id, r.stage, r.iteration from stage_runs r where r.id = any (run_ids)
+        union all
+        select r.id, r.session_id, earlier.stage, earlier.iteration
+        from stage_runs r
+        cross join lateral (
+            select distinct on (e.stage) e.stage, e.iteration
+            from stage_runs e
+            where e.session_id = r.session_id and e.stage <> r.stage and e.status = 'completed' and e.iteration <= r.iteration
+            order by e.stage, e.iteration desc) as earlier
+        where r.id = any (run_ids)
+    ) as read;
     return query
-        with run as materialized (
-            select r.* from stage_runs r where r.id = any (run_ids)
-        ),
-        source_run as (
-            select run.id as for_run, run.id from run
-            union all
-            select run.id, earlier.id
-            from run
-            cross join lateral (
-                select distinct on (r.stage) r.id
-                from stage_runs r
-                where r.session_id = run.session_id and r.stage <> run.stage and r.status = 'completed' and r.iteration <= run.iteration
-                order by r.stage, r.iteration desc) as earlier
-        ),
-        -- What a model has not finished, or not with success, is not offered.
-        unfinished as materialized (
-            select distinct j.parent_job_id, j.step_key
-            from jobs j
-            where j.stage_run_id = any (run_ids) and j.parent_job_id is not null and j.status not in ('completed', 'cancelled', 'superseded')
-        )
-        select source_run.for_run, c.id, c.output_type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer
-        from source_run
-        join jobs j on j.stage_run_id = source_run.id and j.status = 'completed' and j.parent_job_id is not null
+        select read.reader, c.id, c.output_type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer
+        from unnest(readers, of_session, stages, iterations) as read(reader, session_id, stage, iteration)
+        join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
+        join jobs j on j.id = c.job_id and j.status = 'completed'
         join jobs root on root.id = j.parent_job_id
-        join contributions c on c.job_id = j.id and c.root_id = c.id
-        where c.output_type = any (types)
+        where c.output_type = any (types) and c.root_id = c.id
           -- A model that failed is left out whole: half of its work would leave the other models with half of their inputs.
-          and case when source_run.id = source_run.for_run
+          and case when j.stage_run_id = read.reader
                    then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
-                        and (j.parent_job_id, j.step_key) not in (select u.parent_job_id, u.step_key from unfinished u)
+                        and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
                    else root.status = 'completed' end
         union all
         select run.id, r.id, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, null
-        from run
+        from stage_runs run
         join sessions s on s.id = run.session_id
-        join resources r on r.project_id = s.project_id
-        where r.resource_type = any (types) and r.job_id is null
+        join resources r on r.project_id = s.project_id and r.resource_type = any (types)
+        where run.id = any (run_ids) and r.job_id is null
           and (r.session_id is null
                or (r.session_id = s.id and r.iteration = run.iteration
                    and (r.stage = run.stage or r.resource_type <> 'seed_prompt')));
@@ -111,26 +116,25 @@ create function _plan_children(
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    inserted uuid[];
 begin
     with child as (
-        select * from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, turns)
-            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, turn)
-    ),
-    inserted as (
         insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
                           lineage_id, reviewer, priority, max_retries, is_test_job, turn)
-        select child.id, root.session_id, root.stage_run_id, root.id, 'execute', child.step_key, root.model, child.group_key,
-               child.output_type, child.document_key, child.lineage_id, child.reviewer, root.priority, root.max_retries,
-               root.is_test_job, child.turn
-        from child
-        join jobs root on root.id = child.root
+        select c.id, root.session_id, root.stage_run_id, root.id, 'execute', c.step_key, root.model, c.group_key, c.output_type,
+               c.document_key, c.lineage_id, c.reviewer, root.priority, root.max_retries, root.is_test_job, c.turn
+        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, turns)
+            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, turn)
+        join jobs root on root.id = c.root
         on conflict do nothing
         returning id
     )
+    select array_agg(child.id) into inserted from child;
     insert into job_inputs (job, position, artifact, role, relevance)
     select input.*
     from unnest(input_jobs, positions, artifacts, roles, relevances) as input(job, position, artifact, role, relevance)
-    join inserted on inserted.id = input.job;
+    where cardinality(inserted) = cardinality(ids) or input.job = any (inserted);
     update sessions s
     set last_turn = lined_up.turn
     from (select root.session_id, max(c.turn) as turn

@@ -1,8 +1,10 @@
 -- What users make and what runs: projects, sessions, stage runs, jobs, answers, texts, calls.
 --
 -- Identity is in columns, never in names or paths. Foreign keys run one way only (project > session > stage run > job), so
--- that a dump restores table by table; columns that point sideways or back (parent_job_id, target_contribution_id,
--- source_contribution_id, artifact) are plain and self_check() verifies them. How jobs move is not decided here.
+-- that a dump restores table by table. What a row could reach along that way too (session_id) is repeated in plain columns, and
+-- columns that point sideways or back (parent_job_id, target_contribution_id, source_contribution_id, artifact) are plain:
+-- a key is checked row by row, these are filled from the rows themselves, and self_check() verifies them all. How jobs move is not
+-- decided here.
 
 create table projects (
     id              uuid        primary key default _uuid_v7(),
@@ -59,7 +61,7 @@ comment on table stage_runs is 'One stage of one iteration of a session.';
 
 create table jobs (
     id                     uuid        primary key default _uuid_v7(),
-    session_id             uuid        not null references sessions on delete cascade,
+    session_id             uuid        not null,
     stage_run_id           uuid        not null references stage_runs on delete cascade,
     parent_job_id          uuid,
     kind                   text        not null,
@@ -160,7 +162,7 @@ end
 $$;
 create index jobs_retrying on jobs (run_at) where status = 'retrying';
 create index jobs_session on jobs (session_id);
-create index jobs_parent on jobs (parent_job_id) where parent_job_id is not null;
+create index jobs_failed_children on jobs (parent_job_id) where status in ('failed', 'retry_loop_failed');
 create index jobs_claimed on jobs (claimed_by) where status = 'processing';
 create index jobs_leased on jobs (lease_until) where status = 'processing' and lease_until is not null;
 create unique index jobs_root on jobs (stage_run_id, model) where parent_job_id is null;
@@ -178,7 +180,7 @@ create index job_dependencies_prerequisite on job_dependencies (prerequisite_id)
 comment on table job_dependencies is 'Which jobs a job waits for before it may run.';
 
 create table job_inputs (
-    job       uuid    not null references jobs on delete cascade,
+    job       uuid    not null,
     position  integer not null,
     artifact  uuid    not null,
     role      text    not null,
@@ -187,9 +189,25 @@ create table job_inputs (
 );
 comment on table job_inputs is 'What each job was planned with, and so exactly what is sent; an artifact is a contribution or a resource.';
 
+-- Inputs have no key of their own to their job, so they go with it here.
+create function _delete_inputs() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    delete from job_inputs i using gone where i.job = gone.id;
+    return null;
+end
+$$;
+create trigger _delete_inputs
+    after delete on jobs
+    referencing old table as gone
+    for each statement execute function _delete_inputs();
+
 create table contributions (
     id                        uuid        primary key default _uuid_v7(),
-    session_id                uuid        not null references sessions on delete cascade,
+    session_id                uuid        not null,
     job_id                    uuid        not null references jobs on delete cascade,
     root_id                   uuid        not null,
     chunk_no                  integer     not null default 1 check (chunk_no > 0),
@@ -222,7 +240,7 @@ create table resources (
     id                     uuid        primary key default _uuid_v7(),
     resource_type          text        not null,
     project_id             uuid        not null references projects on delete cascade,
-    session_id             uuid        references sessions on delete cascade,
+    session_id             uuid,
     job_id                 uuid,
     stage                  text,
     iteration              integer,
@@ -246,9 +264,25 @@ create index resources_session on resources (session_id, stage, iteration);
 create unique index resources_prompt on resources (job_id) where job_id is not null;
 comment on table resources is 'Every other text: prompts, seed prompts, documents, user files, feedback. A prompt is a JSON list of messages.';
 
+-- The texts of a session go with it; those of its project stay.
+create function _delete_texts() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    delete from resources r using gone where r.session_id = gone.id;
+    return null;
+end
+$$;
+create trigger _delete_texts
+    after delete on sessions
+    referencing old table as gone
+    for each statement execute function _delete_texts();
+
 create table model_calls (
     id            uuid        primary key default _uuid_v7(),
-    session_id    uuid        not null references sessions on delete cascade,
+    session_id    uuid        not null,
     job_id        uuid        not null references jobs on delete cascade,
     claim_id      bigint      not null,
     claimed_by    text        not null,
@@ -273,6 +307,7 @@ create table model_calls (
     check ((outcome = 'open') = (finished_at is null))
 );
 create index model_calls_open on model_calls (claimed_by) where outcome = 'open';
+create index model_calls_leased on model_calls (lease_until) where outcome = 'open' and lease_until is not null;
 create index model_calls_session on model_calls (session_id);
 comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';
 

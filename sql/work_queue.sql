@@ -88,6 +88,12 @@ begin
          where j.status = 'retrying' and (with_test_jobs or not j.is_test_job)
          order by j.run_at
          limit 100)
+        union all
+        -- A worker outside that lets its lease pass gives its job back.
+        (select '', j.lease_until from jobs j
+         where j.status = 'processing' and j.lease_until is not null
+         order by j.lease_until
+         limit 1)
     ) as first
     left join _current_models m on m.name = first.lane
     left join provider_clocks c on c.provider = m.provider

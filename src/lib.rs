@@ -63,7 +63,7 @@ extension_sql_file!("../sql/request.sql", name = "request", requires = ["plan", 
 extension_sql_file!(
     "../sql/finish.sql",
     name = "finish",
-    requires = ["request", api::job::_retry_verdict, api::plan::_plan_job]
+    requires = ["request", api::job::_retry_verdict, api::job::_judge_answer, api::plan::_plan_job]
 );
 extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["finish"]);
 extension_sql_file!("../sql/control.sql", name = "control", requires = ["completion"]);

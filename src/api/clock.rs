@@ -3,7 +3,7 @@
 
 use crate::settings;
 use pgrx::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Microseconds from the Unix epoch to that of Postgres.
 const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
@@ -29,15 +29,31 @@ pub(crate) fn _uuid_v7() -> pgrx::Uuid {
         last.set(next);
         next
     });
-    let mut random = [0u8; 8];
-    // SAFETY: fills exactly the buffer it is given.
-    if !unsafe { pg_sys::pg_strong_random(random.as_mut_ptr().cast(), random.len()) } {
-        pgrx::error!("no random bytes are to be had");
-    }
+    let random = random_bytes();
     let high = ((tick >> 12) << 16) | 0x7000 | (tick & 0xfff);
     let low = (u64::from_be_bytes(random) & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
     let mut bytes = [0u8; 16];
     bytes[..8].copy_from_slice(&high.to_be_bytes());
     bytes[8..].copy_from_slice(&low.to_be_bytes());
     pgrx::Uuid::from_bytes(bytes)
+}
+
+/// Eight strong random bytes. They are asked for many at a time, for asking is slow; a process never uses those of its parent.
+fn random_bytes() -> [u8; 8] {
+    const MANY: usize = 4096;
+    thread_local! { static STORE: RefCell<(u32, usize, [u8; MANY])> = const { RefCell::new((0, MANY, [0; MANY])) }; }
+    STORE.with_borrow_mut(|(owner, used, bytes)| {
+        let process = std::process::id();
+        if *owner != process || *used + 8 > MANY {
+            // SAFETY: fills exactly the buffer it is given.
+            if !unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), MANY) } {
+                pgrx::error!("no random bytes are to be had");
+            }
+            (*owner, *used) = (process, 0);
+        }
+        let mut eight = [0u8; 8];
+        eight.copy_from_slice(&bytes[*used..*used + 8]);
+        *used += 8;
+        eight
+    })
 }

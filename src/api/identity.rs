@@ -30,7 +30,7 @@ fn _is_preloaded() -> bool {
     crate::worker::is_preloaded()
 }
 
-/// Where this database stands with its worker: wanted, starting, served, refused or held; null when it never asked for one.
+/// Where this database stands with its worker: wanted, starting, served, fallen, refused or held; null when it never asked for one.
 #[pg_extern(volatile, parallel_restricted)]
 fn _worker_state() -> Option<&'static str> {
     use crate::worker::board::{self, State};
@@ -39,6 +39,7 @@ fn _worker_state() -> Option<&'static str> {
         State::Wanted => "wanted",
         State::Starting => "starting",
         State::Served => "served",
+        State::Fallen => "fallen",
         State::Refused => "refused",
         State::Held => "held",
     })

@@ -32,6 +32,16 @@ pub struct Request {
     pub call_no: u32,
 }
 
+/// Why an answer does not count, in words; none when it does. A refusal is a failure whatever the text says, and so is silence.
+pub fn judge(finish_reason: FinishReason, text: &str) -> Option<&'static str> {
+    match finish_reason {
+        FinishReason::ContentFilter => Some("the model refused to answer"),
+        FinishReason::Error => Some("the model broke off with an error"),
+        _ if text.chars().all(char::is_whitespace) => Some("the model answered nothing"),
+        _ => None,
+    }
+}
+
 /// What a call consumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {

@@ -20,6 +20,8 @@ pub(crate) enum State {
     Starting,
     /// Has its worker.
     Served,
+    /// Its worker ended with an error; the launcher starts another after a rest.
+    Fallen,
     /// Wants one, but the server has no process left for it.
     Refused,
     /// Somebody is dropping the database: no worker until it is known how that ends.
@@ -149,7 +151,7 @@ pub(crate) fn pin(database: u32, first_turn: i64, work: bool, revoked: bool) {
         seat.notice.revoked |= revoked;
         match seat.state {
             State::Served if !told => ring(seat.latch),
-            State::Wanted | State::Refused => board.call_launcher(),
+            State::Wanted | State::Fallen | State::Refused => board.call_launcher(),
             _ => {}
         }
     });
@@ -221,12 +223,16 @@ pub(crate) fn sit_down(database: u32, latch: *mut pg_sys::Latch) -> bool {
     .unwrap_or(false)
 }
 
-/// The worker of a database gets up, whatever the reason; the launcher decides whether it comes back.
-pub(crate) fn stand_up(database: u32, latch: *mut pg_sys::Latch) {
+/// The worker of a database gets up, on purpose or not; the launcher decides when it comes back.
+pub(crate) fn stand_up(database: u32, latch: *mut pg_sys::Latch, is_on_purpose: bool) {
     with(|board| {
         if let Some(seat) = board.seat(database).filter(|seat| seat.latch == latch) {
             seat.latch = std::ptr::null_mut();
-            seat.state = if seat.notice.leave { State::Held } else { State::Wanted };
+            seat.state = match (seat.notice.leave, is_on_purpose) {
+                (true, _) => State::Held,
+                (false, true) => State::Wanted,
+                (false, false) => State::Fallen,
+            };
         }
         board.call_launcher();
     });

@@ -5,7 +5,7 @@
 //! the worker, whose transactions may fail without ending it, keeps its own.
 
 use crate::error::Error;
-use crate::worker::server;
+use crate::worker::{board, server};
 use pgrx::prelude::*;
 use std::cell::Cell;
 
@@ -26,6 +26,9 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
         && let Some(lock) = LOCK.take()
     {
         release(lock);
+        // Its claims are free now.
+        // SAFETY: set at the start of the process.
+        board::pin(unsafe { pg_sys::MyDatabaseId }.to_u32(), i64::MAX, true, false);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::store::request::{self, Draft, Model};
 use crate::store::{self, plan};
 use crate::worker::calls::{Calls, ClaimId, Event, Prompt};
 use dialectic_core::prompt::Message;
-use dialectic_core::provider::{Class, Outcome, Request};
+use dialectic_core::provider::{Class, Outcome, Request, judge};
 use pgrx::Uuid;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -129,10 +129,13 @@ impl Engine {
         let ahead = self.plans.len() + self.unread.len() + self.rendering.len() + self.ready.len();
         let room = settings::max_concurrent_calls().saturating_sub(ahead).min(self.batch).min(most);
         let room = if self.is_careful { 0 } else { room };
-        let begun = Instant::now();
-        match host.transaction(|| self.work(room, look)) {
-            Ok(done) => {
-                self.adapt(begun.elapsed(), &done, room);
+        let work = || {
+            let begun = Instant::now();
+            self.work(room, look).map(|done| (done, begun.elapsed()))
+        };
+        match host.transaction(work) {
+            Ok((done, took)) => {
+                self.adapt(took, &done, room);
                 let report = self.take_in(host, done)?;
                 Ok(report)
             }
@@ -385,6 +388,8 @@ impl From<Outcome> for Reply {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         match outcome {
             Outcome::Answer { text, finish_reason, usage } => Reply {
+                class: judge(finish_reason, &text).map(|_| Class::Content.as_str()),
+                message: judge(finish_reason, &text).map(str::to_owned),
                 answer: Some(text),
                 finish_reason: Some(finish_reason.as_str()),
                 input_tokens: count(usage.input_tokens),

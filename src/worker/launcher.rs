@@ -87,10 +87,19 @@ impl Launcher {
         self.next_visit();
         let mut rest = None::<Duration>;
         let mut present: Option<Vec<u32>> = None;
-        for (database, state) in board::databases() {
+        let databases = board::databases();
+        self.started.retain(|database, started| {
+            let is_there = databases.iter().any(|(there, _)| there == database);
+            if !is_there {
+                release(started.handle);
+            }
+            is_there
+        });
+        for (database, state) in databases {
             match state {
+                State::Fallen => self.failed(database, now),
                 State::Starting if self.has_stopped(database) => self.failed(database, now),
-                State::Wanted | State::Refused => self.came_back(database, now),
+                State::Wanted | State::Refused => {}
                 _ => continue,
             }
             if let Some(left) = self.started.get(&database).and_then(|s| s.not_before.checked_duration_since(now)) {
@@ -113,7 +122,7 @@ impl Launcher {
     /// One database is visited at a time; the next when this one is served, or has no use for a worker.
     fn next_visit(&mut self) {
         while self.visiting.is_none_or(|database| {
-            !matches!(board::state(database), Some(State::Wanted | State::Starting | State::Refused))
+            !matches!(board::state(database), Some(State::Wanted | State::Starting | State::Fallen | State::Refused))
                 || self.started.get(&database).is_some_and(|started| started.failures > 0)
         }) {
             self.visiting = self.to_visit.pop_front();
@@ -124,13 +133,7 @@ impl Launcher {
         }
     }
 
-    /// A worker that had sat down is gone: the longer it lived, the sooner it is replaced.
-    fn came_back(&mut self, database: u32, now: Instant) {
-        if self.started.get(&database).is_some_and(|started| !started.handle.is_null()) {
-            self.failed(database, now);
-        }
-    }
-
+    /// The worker of a database ended with an error; how soon it is replaced depends on how long it lived.
     fn failed(&mut self, database: u32, now: Instant) {
         if let Some(started) = self.started.get_mut(&database) {
             release(std::mem::replace(&mut started.handle, std::ptr::null_mut()));
@@ -164,7 +167,10 @@ impl Launcher {
         };
         if accepted {
             let failures = self.started.get(&database).map_or(0, |started| started.failures);
-            self.started.insert(database, Started { handle, at: now, failures, not_before: now });
+            if let Some(before) = self.started.insert(database, Started { handle, at: now, failures, not_before: now })
+            {
+                release(before.handle);
+            }
             board::set_state(database, State::Starting);
         } else {
             if board::state(database) != Some(State::Refused) {

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 static IS_WORKER: AtomicBool = AtomicBool::new(false);
 
-/// What every session of the worker runs with, whatever ALTER DATABASE and ALTER ROLE say. Our own tables are found by their
-/// indexes however few rows they had when a statement was first planned, and in a deadlock it is the worker that yields.
+/// What every session of the worker runs with, whatever ALTER DATABASE and ALTER ROLE say. Every statement is planned once,
+/// for all numbers; in a deadlock it is the worker that yields.
 const SESSION: [(&std::ffi::CStr, &std::ffi::CStr); 14] = [
     (c"search_path", c"pg_catalog, pg_temp"),
     (c"default_transaction_isolation", c"read committed"),
@@ -30,7 +30,7 @@ const SESSION: [(&std::ffi::CStr, &std::ffi::CStr); 14] = [
     (c"row_security", c"on"),
     (c"enable_seqscan", c"off"),
     (c"jit", c"off"),
-    (c"plan_cache_mode", c"auto"),
+    (c"plan_cache_mode", c"force_generic_plan"),
     (c"application_name", c"pg_dialectic worker"),
 ];
 
@@ -68,9 +68,9 @@ pub extern "C-unwind" fn dialectic_worker_main(arg: pg_sys::Datum) {
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn on_exit(_code: core::ffi::c_int, arg: pg_sys::Datum) {
+unsafe extern "C-unwind" fn on_exit(code: core::ffi::c_int, arg: pg_sys::Datum) {
     // SAFETY: the latch is the process's own.
-    board::stand_up(arg.value() as u32, unsafe { pg_sys::MyLatch });
+    board::stand_up(arg.value() as u32, unsafe { pg_sys::MyLatch }, code == 0);
 }
 
 /// Works the queue until there is nothing to serve here any more.
@@ -89,6 +89,8 @@ fn serve(database: u32) {
         }
     };
     let mut failures = 0;
+    // Statements were planned for tables as they were; when these have grown they are planned anew.
+    let (mut claimed, mut plans_fit) = (0, 50);
     loop {
         signals::heed();
         let notice = board::look(database);
@@ -99,6 +101,12 @@ fn serve(database: u32) {
         let rest = match engine.turn(&mut worker, usize::MAX, notice.revoked) {
             Ok(report) => {
                 failures = 0;
+                claimed += report.claimed;
+                if claimed > plans_fit {
+                    // SAFETY: outside of a transaction.
+                    unsafe { pg_sys::ResetPlanCache() };
+                    plans_fit = claimed.saturating_mul(8);
+                }
                 worker.rest(&engine, &report)
             }
             Err(problem) => {

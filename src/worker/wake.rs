@@ -4,6 +4,7 @@
 //! callback a process; what it does at commit cannot fail.
 
 use crate::worker::board;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::Cell;
 
@@ -102,12 +103,14 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
             }
         }
         XACT_EVENT_PRE_PREPARE if SAYING.get().work && board::is_set_up() => {
-            ereport!(
-                ERROR,
+            ErrorReport::new(
                 PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot PREPARE a transaction that has given work to pg_dialectic",
-                "The worker is told at COMMIT, and nobody would tell it at COMMIT PREPARED."
-            );
+                "dialectic",
+            )
+            .set_detail("The worker is told at COMMIT, and nobody would tell it at COMMIT PREPARED.")
+            .set_hint("COMMIT it in one step.")
+            .report(PgLogLevel::ERROR);
         }
         _ => {}
     }

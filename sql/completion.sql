@@ -225,7 +225,8 @@ begin
         where parent.id = any (parents || roots) and parent.status = 'waiting_for_children'
           and not exists (
               select from jobs unfinished
-              where unfinished.parent_job_id = parent.id and unfinished.status <> all (_ended_statuses())));
+              where unfinished.stage_run_id = parent.stage_run_id and unfinished.parent_job_id = parent.id
+                and unfinished.status <> all (_ended_statuses())));
     if parents <> '{}' then
         update jobs parent
         set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, _claim_turn())

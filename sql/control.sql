@@ -170,7 +170,8 @@ create function _retry_stage_run(run uuid) returns integer
 as $$
     select _retry_jobs(array(
         select j.id from jobs j
-        where j.stage_run_id = run and j.status in ('failed', 'retry_loop_failed', 'cancelled') and not _is_planned_past(j)))
+        where j.session_id = (select r.session_id from stage_runs r where r.id = run) and j.stage_run_id = run
+          and j.status in ('failed', 'retry_loop_failed', 'cancelled') and not _is_planned_past(j)))
 $$;
 
 -- What must come back with a job: all below it, its failed siblings (one left failed would fail the parent again), what their

@@ -42,7 +42,8 @@ begin
         select root.stage_run_id, root.id, root.model, root.status,
                array(select jsonb_array_elements_text(coalesce(root.results -> 'planned_steps', '[]'))),
                array(select distinct child.step_key from jobs child
-                     where child.parent_job_id = root.id and child.status <> all (_ended_statuses()))
+                     where child.stage_run_id = root.stage_run_id and child.parent_job_id = root.id
+                       and child.status <> all (_ended_statuses()))
         from jobs root
         where root.stage_run_id = any (run_ids) and root.parent_job_id is null
         order by root.stage_run_id, root.id;

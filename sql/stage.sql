@@ -260,6 +260,6 @@ begin
     where (r.session_id, r.stage, r.iteration) = (session.id, following, session.iteration)
     returning r.id into opened;
     perform _start_stage_run(
-        opened, session.models, (select max(j.max_retries) from jobs j where j.stage_run_id = done.id), session.is_test, null);
+        opened, session.models, (select max(j.max_retries) from jobs j where j.stage_run_id = done.id and j.parent_job_id is null), session.is_test, null);
 end
 $$;

@@ -1,10 +1,10 @@
 -- What users make and what runs: projects, sessions, stage runs, jobs, answers, texts, calls.
 --
 -- Identity is in columns, never in names or paths. Foreign keys run one way only (project > session > stage run > job), so
--- that a dump restores table by table. What a row could reach along that way too (session_id) is repeated in plain columns, and
--- columns that point sideways or back (parent_job_id, target_contribution_id, source_contribution_id, artifact) are plain:
--- a key is checked row by row, these are filled from the rows themselves, and self_check() verifies them all. How jobs move is not
--- decided here.
+-- that a dump restores table by table. Below jobs there are none: a key is checked row by row, which is a fifth of what a call
+-- costs, while those rows are filled from the job itself under the lock of its session and go with it. The same holds for columns
+-- that repeat what can be reached (session_id) or point sideways or back (parent_job_id, target_contribution_id,
+-- source_contribution_id, artifact). self_check() verifies them all. How jobs move is not decided here.
 
 create table projects (
     id              uuid        primary key default _uuid_v7(),
@@ -156,8 +156,7 @@ begin
     execute format('alter table jobs add constraint jobs_kind_check check (kind in (%s))', kinds);
     execute format('alter table jobs add constraint jobs_completed_at_check check ((status in (%s)) = (completed_at is not null))', ended);
     execute format('create index jobs_queued on jobs (lane, is_test_job, priority, turn) where status in (%s)', queued);
-    execute format('create index jobs_unfinished_children on jobs (parent_job_id) where status not in (%s)', ended);
-    execute format('create index jobs_unfinished_steps on jobs (stage_run_id, step_key) where status not in (%s)', ended);
+    execute format('create index jobs_unfinished on jobs (stage_run_id, parent_job_id, step_key) where status not in (%s)', ended);
 end
 $$;
 create index jobs_retrying on jobs (run_at) where status = 'retrying';
@@ -166,7 +165,7 @@ create index jobs_failed_children on jobs (parent_job_id) where status in ('fail
 create index jobs_claimed on jobs (claimed_by) where status = 'processing';
 create index jobs_leased on jobs (lease_until) where status = 'processing' and lease_until is not null;
 create unique index jobs_root on jobs (stage_run_id, model) where parent_job_id is null;
-create unique index jobs_planned_once on jobs (stage_run_id, step_key, model, group_key, kind, continuation_count)
+create unique index jobs_planned_once on jobs (parent_job_id, step_key, group_key, kind, continuation_count)
     where parent_job_id is not null and status <> 'superseded';
 create unique index jobs_idempotency on jobs (session_id, idempotency_key, model) where idempotency_key is not null;
 
@@ -189,26 +188,10 @@ create table job_inputs (
 );
 comment on table job_inputs is 'What each job was planned with, and so exactly what is sent; an artifact is a contribution or a resource.';
 
--- Inputs have no key of their own to their job, so they go with it here.
-create function _delete_inputs() returns trigger
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
-    delete from job_inputs i using gone where i.job = gone.id;
-    return null;
-end
-$$;
-create trigger _delete_inputs
-    after delete on jobs
-    referencing old table as gone
-    for each statement execute function _delete_inputs();
-
 create table contributions (
     id                        uuid        primary key default _uuid_v7(),
     session_id                uuid        not null,
-    job_id                    uuid        not null references jobs on delete cascade,
+    job_id                    uuid        not null,
     root_id                   uuid        not null,
     chunk_no                  integer     not null default 1 check (chunk_no > 0),
     stage                     text        not null,
@@ -232,7 +215,7 @@ create table contributions (
     unique (job_id, chunk_no)
 );
 create index contributions_stage on contributions (session_id, stage, iteration);
-create index contributions_root on contributions (root_id);
+create index contributions_root on contributions (root_id) where root_id <> id;
 comment on table contributions is 'Raw model answers, one row per answer or chunk of one; never changed after they are saved.';
 comment on column contributions.raw_response is 'What else the provider said with the answer, where it said anything.';
 
@@ -259,31 +242,15 @@ create table resources (
         'domain_standards', 'success_criteria', 'constraint_boundaries', 'stakeholder_considerations', 'reference_documents',
         'compliance_requirements', 'project_readme', 'project_settings', 'pending_file', 'current_file', 'complete_file'))
 );
-create index resources_project on resources (project_id, resource_type);
-create index resources_session on resources (session_id, stage, iteration);
+create index resources_project on resources (project_id, resource_type) where job_id is null;
+create index resources_session on resources (session_id, stage, iteration) where job_id is null;
 create unique index resources_prompt on resources (job_id) where job_id is not null;
 comment on table resources is 'Every other text: prompts, seed prompts, documents, user files, feedback. A prompt is a JSON list of messages.';
-
--- The texts of a session go with it; those of its project stay.
-create function _delete_texts() returns trigger
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
-    delete from resources r using gone where r.session_id = gone.id;
-    return null;
-end
-$$;
-create trigger _delete_texts
-    after delete on sessions
-    referencing old table as gone
-    for each statement execute function _delete_texts();
 
 create table model_calls (
     id            uuid        primary key default _uuid_v7(),
     session_id    uuid        not null,
-    job_id        uuid        not null references jobs on delete cascade,
+    job_id        uuid        not null,
     claim_id      bigint      not null,
     claimed_by    text        not null,
     lease_until   timestamptz,
@@ -310,6 +277,40 @@ create index model_calls_open on model_calls (claimed_by) where outcome = 'open'
 create index model_calls_leased on model_calls (lease_until) where outcome = 'open' and lease_until is not null;
 create index model_calls_session on model_calls (session_id);
 comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';
+
+-- What a job has made goes with it, and the texts of a session with the session: as a set, where a key would go row by row.
+create function _delete_of_jobs() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    delete from job_inputs i using gone where i.job = gone.id;
+    delete from contributions c using gone where c.job_id = gone.id;
+    delete from model_calls c using gone where c.job_id = gone.id;
+    delete from resources r using gone where r.job_id = gone.id;
+    return null;
+end
+$$;
+create trigger _delete_of_jobs
+    after delete on jobs
+    referencing old table as gone
+    for each statement execute function _delete_of_jobs();
+
+create function _delete_of_sessions() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    delete from resources r using gone where r.session_id = gone.id and r.job_id is null;
+    return null;
+end
+$$;
+create trigger _delete_of_sessions
+    after delete on sessions
+    referencing old table as gone
+    for each statement execute function _delete_of_sessions();
 
 -- Texts are many and long, and lz4 packs them several times faster than the default where the server has it.
 do $$

@@ -72,7 +72,7 @@ pub(crate) fn _make_request(
         Ok(made) => made,
         Err(problem) => return Ok(TableIterator::once((None, Some(problem)))),
     };
-    request::open(vec![(job, claim, (!is_saved).then_some(json))])?;
+    request::open(vec![(job, claim, (!is_saved).then_some(json.as_str()))])?;
     let request = serde_json::json!({
         "job_id": job.to_string(), "claim_id": claim, "api": model.api, "provider": model.provider, "model": name,
         "api_model": model.api_model, "messages": messages, "context_window": model.context_window,

@@ -2,6 +2,7 @@
 
 use super::{must, query};
 use crate::error::Error;
+use crate::store::claim::Claim;
 use pgrx::Uuid;
 
 const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
@@ -21,7 +22,7 @@ pub(crate) struct Reply {
 }
 
 /// Keeps answers and failures, finishing their jobs.
-pub(crate) fn keep(replies: Vec<(Uuid, i64, Reply)>) -> Result<(), Error> {
+pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
     if replies.is_empty() {
         return Ok(());
     }
@@ -29,16 +30,16 @@ pub(crate) fn keep(replies: Vec<(Uuid, i64, Reply)>) -> Result<(), Error> {
     let (mut answers, mut finish_reasons) = (Vec::new(), Vec::new());
     let (mut read, mut written, mut cached) = (Vec::new(), Vec::new(), Vec::new());
     let (mut classes, mut messages, mut delays, mut codes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (job, claim, reply) in replies {
-        jobs.push(job);
-        claims.push(claim);
-        answers.push(reply.answer);
+    for (claim, reply) in replies {
+        jobs.push(claim.job);
+        claims.push(claim.id);
+        answers.push(reply.answer.as_deref());
         finish_reasons.push(reply.finish_reason);
         read.push(reply.input_tokens);
         written.push(reply.output_tokens);
         cached.push(reply.cached_tokens);
         classes.push(reply.class);
-        messages.push(reply.message);
+        messages.push(reply.message.as_deref());
         delays.push(reply.retry_after_ms);
         codes.push(reply.http_status);
     }

@@ -158,7 +158,7 @@ impl Text {
 }
 
 /// Saves prompts and opens calls; returns the jobs whose calls may leave once this is committed.
-pub(crate) fn open(calls: Vec<(Uuid, i64, Option<String>)>) -> Result<HashSet<Uuid>, Error> {
+pub(crate) fn open(calls: Vec<(Uuid, i64, Option<&str>)>) -> Result<HashSet<Uuid>, Error> {
     if calls.is_empty() {
         return Ok(HashSet::new());
     }

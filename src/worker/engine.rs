@@ -1,8 +1,9 @@
 //! The engine of a claimer, the same in the worker and in `run_pending`: take, make, call, keep.
 //!
-//! A turn is one short transaction that keeps what came back, opens the calls whose prompts are ready, plans, claims, and reads
-//! what new prompts are made from; rendering and calling happen on threads between turns. A turn that fails changes nothing: what
-//! was in hand is still in hand, and is gone through one by one until what cannot be done is found and failed.
+//! A turn opens the calls whose prompts are ready, keeps what came back, plans, claims, and reads what new prompts are made from: in
+//! one short transaction where there is little of it, else in one each. Rendering and calling happen on threads between turns. A
+//! transaction that fails changes nothing: what was in hand is still in hand, and is gone through one by one until what cannot be
+//! done is found and failed.
 
 use crate::error::Error;
 use crate::settings;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const SHORT: Duration = Duration::from_millis(25);
 const SMALLEST_BATCH: usize = 8;
 const LARGEST_BATCH: usize = 512;
+/// So much is done in one transaction rather than in three.
+const LITTLE: usize = 16;
 /// How often a turn claims again because what it planned can be claimed at once.
 const ROUNDS: usize = 3;
 
@@ -78,7 +81,18 @@ struct Done {
     revoked: HashSet<ClaimId>,
 }
 
+/// What a transaction is for.
+#[derive(Default)]
+struct Parts {
+    open: bool,
+    keep: bool,
+    claim: bool,
+    /// Whether to see which claims were taken away.
+    look: bool,
+}
+
 /// What a turn came to.
+#[derive(Default)]
 pub(crate) struct Report {
     /// How many jobs were claimed.
     pub(crate) claimed: usize,
@@ -127,17 +141,39 @@ impl Engine {
             host.at("answered");
         }
         let ahead = self.plans.len() + self.unread.len() + self.rendering.len() + self.ready.len();
-        let room = settings::max_concurrent_calls().saturating_sub(ahead).min(self.batch).min(most);
-        let room = if self.is_careful { 0 } else { room };
+        let room = settings::max_concurrent_calls().saturating_sub(ahead).min(most);
+        let mut report = Report::default();
+        if self.is_careful || self.replies.len() + self.ready.len() <= LITTLE {
+            let parts = Parts { open: true, keep: true, claim: true, look };
+            self.step(host, parts, room, &mut report)?;
+        } else {
+            self.step(host, Parts { open: true, look, ..Parts::default() }, 0, &mut report)?;
+            self.listen();
+            self.step(host, Parts { keep: true, ..Parts::default() }, 0, &mut report)?;
+            self.step(host, Parts { claim: true, ..Parts::default() }, room, &mut report)?;
+        }
+        let in_line = !self.replies.is_empty() || !self.plans.is_empty() || !self.unread.is_empty();
+        let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
+        report.is_held_up = in_line || (!self.ready.is_empty() && !waits_for_thread);
+        // All that was in hand when a transaction failed has been gone through, or is held up.
+        let was_careful = self.is_careful;
+        self.is_careful &= report.is_busy;
+        report.is_busy |= was_careful;
+        Ok(report)
+    }
+
+    /// One transaction.
+    fn step(&mut self, host: &mut impl Host, parts: Parts, room: usize, report: &mut Report) -> Result<(), String> {
+        let room = if self.is_careful { 0 } else { room.min(self.batch) };
         let work = || {
             let begun = Instant::now();
-            self.work(room, look).map(|done| (done, begun.elapsed()))
+            self.work(&parts, room).map(|done| (done, begun.elapsed()))
         };
         match host.transaction(work) {
             Ok((done, took)) => {
                 self.adapt(took, &done, room);
-                let report = self.take_in(host, done)?;
-                Ok(report)
+                self.take_in(host, &parts, done, report);
+                Ok(())
             }
             Err(problem) if self.is_careful => {
                 self.give_up_one(&problem);
@@ -189,48 +225,49 @@ impl Engine {
         }
     }
 
-    /// The transaction of a turn. Changes nothing here: it may yet fail.
-    fn work(&self, room: usize, look: bool) -> Result<Done, Error> {
+    /// The work of a transaction. Changes nothing here: it may yet fail.
+    fn work(&self, parts: &Parts, room: usize) -> Result<Done, Error> {
         let mut done = Done::default();
-        if look {
+        if parts.look {
             done.revoked = claim::revoked(&self.calling.values().copied().collect::<Vec<_>>())?;
         }
         // With care, one thing at a time, in this order.
         let mut left = if self.is_careful { 1 } else { self.batch };
-        let mut some = |there: usize| {
-            let now = there.min(left);
+        let mut some = |wanted: bool, there: usize| {
+            let now = if wanted { there.min(left) } else { 0 };
             if self.is_careful {
                 left -= now;
             }
             now
         };
-        let replies = &self.replies[..some(self.replies.len())];
+        let replies = &self.replies[..some(parts.keep, self.replies.len())];
         let free_threads = settings::max_concurrent_calls().saturating_sub(self.calls.under_way());
-        let ready = some(self.ready.len().min(free_threads));
+        let ready = some(parts.open, self.ready.len().min(free_threads));
         let ready: Vec<&Ready> = self.ready.iter().take(ready).collect();
-        let plans = &self.plans[..some(self.plans.len())];
-        let unread = &self.unread[..some(self.unread.len())];
+        let plans = &self.plans[..some(parts.claim, self.plans.len())];
+        let unread = &self.unread[..some(parts.claim, self.unread.len())];
 
         let sessions = replies.iter().map(|(claim, _)| claim.session);
         let sessions = sessions.chain(ready.iter().map(|ready| ready.claim.session));
         let sessions = sessions.chain(plans.iter().map(|claim| claim.session)).collect();
         let free = claim::lock_sessions(sessions)?;
 
-        let kept: Vec<&(Claim, Reply)> = replies.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
-        done.kept = kept.iter().map(|(claim, _)| claim.id).collect();
-        reply::keep(kept.into_iter().map(|(claim, reply)| (claim.job, claim.id, reply.clone())).collect())?;
-
         let opening: Vec<&&Ready> = ready.iter().filter(|ready| free.contains(&ready.claim.session)).collect();
         done.tried = opening.iter().map(|ready| ready.claim.id).collect();
-        done.opened = request::open(opening.iter().map(|r| (r.claim.job, r.claim.id, r.prompt.clone())).collect())?;
+        done.opened = request::open(opening.iter().map(|r| (r.claim.job, r.claim.id, r.prompt.as_deref())).collect())?;
 
-        let (now, later): (Vec<Claim>, Vec<Claim>) = plans.iter().partition(|claim| free.contains(&claim.session));
-        done.plans = later;
-        done.plans.extend_from_slice(&self.plans[plans.len()..]);
-        let calls = self.claim_and_plan(room, now, &mut done)?;
+        let kept: Vec<&(Claim, Reply)> = replies.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
+        done.kept = kept.iter().map(|(claim, _)| claim.id).collect();
+        reply::keep(&kept)?;
 
-        done.drafts = request::drafts(unread.iter().chain(&calls).map(|claim| claim.job).collect())?;
-        done.unread = self.unread[unread.len()..].to_vec();
+        if parts.claim {
+            let (now, later): (Vec<Claim>, Vec<Claim>) = plans.iter().partition(|claim| free.contains(&claim.session));
+            done.plans = later;
+            done.plans.extend_from_slice(&self.plans[plans.len()..]);
+            let calls = self.claim_and_plan(room, now, &mut done)?;
+            done.drafts = request::drafts(unread.iter().chain(&calls).map(|claim| claim.job).collect())?;
+            done.unread = self.unread[unread.len()..].to_vec();
+        }
         if done.kept.is_empty() && done.opened.is_empty() {
             // Claims and plans come about again by themselves if the server loses them.
             store::commit_lazily();
@@ -264,11 +301,13 @@ impl Engine {
     }
 
     /// What was done is committed.
-    fn take_in(&mut self, host: &mut impl Host, done: Done) -> Result<Report, String> {
+    fn take_in(&mut self, host: &mut impl Host, parts: &Parts, done: Done, report: &mut Report) {
         let kept = done.kept.len();
         self.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
-        self.plans = done.plans;
-        self.unread = done.unread;
+        if parts.claim {
+            self.plans = done.plans;
+            self.unread = done.unread;
+        }
         for id in &done.revoked {
             self.calls.stop(*id);
         }
@@ -306,14 +345,8 @@ impl Engine {
         if kept > 0 {
             host.at("between_batches");
         }
-        let in_line = !self.replies.is_empty() || !self.plans.is_empty() || !self.unread.is_empty();
-        let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
-        let is_held_up = in_line || (!self.ready.is_empty() && !waits_for_thread);
-        let moved = kept + sent + done.claimed > 0;
-        // All that was in hand when a turn failed has been gone through, or is held up.
-        let was_careful = self.is_careful;
-        self.is_careful &= moved;
-        Ok(Report { claimed: done.claimed, is_busy: moved || was_careful, is_held_up })
+        report.claimed += done.claimed;
+        report.is_busy |= kept + sent + done.claimed > 0;
     }
 
     fn render(&mut self, draft: Draft) {

@@ -126,10 +126,3 @@ pub(crate) fn wakings(client: &mut Client, root: Uuid) -> (i64, i64) {
         .expect("the record of moves");
     (row.get(0), row.get(1))
 }
-
-/// Works the queue until nothing is due; a queue that never ends is a failure after a minute.
-pub(crate) fn run_pending(client: &mut Client) {
-    client.batch_execute("set statement_timeout = '60s'").expect("set");
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
-    client.batch_execute("reset statement_timeout").expect("reset");
-}

@@ -27,7 +27,7 @@ fn crowded(client: &mut Client) {
 
 #[test]
 fn the_queue_is_read_through_its_partial_indexes() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     crowded(&mut client);
     let queries = [
@@ -60,7 +60,7 @@ fn the_queue_is_read_through_its_partial_indexes() {
 
 #[test]
 fn a_claim_reads_no_job_that_has_ended() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     crowded(&mut client);
     // What a connection has read is counted until it is flushed, so one that has read nothing yet.

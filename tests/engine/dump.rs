@@ -3,7 +3,7 @@
 //! The real pg_dump, psql and pg_restore of the server move a database with every kind of row (dump_rows.rs) into an empty
 //! one; the two are then compared by query. Not a word on stderr is allowed: pg_dump warns there of cycles of foreign keys.
 
-use crate::dump_rows::{STATUSES, define, fill, work};
+use crate::dump_rows::{STATUSES, define, fill};
 use dialectic_tests::*;
 use postgres::Client;
 use std::path::PathBuf;
@@ -144,7 +144,7 @@ fn assert_same(before: &mut Client, after: &mut Client) {
 
 /// A database with all there can be, and roles that were granted what there is to grant.
 fn filled(roles: &str) -> Database {
-    let database = Database::new();
+    let database = Database::by_hand();
     let (user, admin) = (format!("{roles}_user"), format!("{roles}_admin"));
     drop((database.connect_as(&user), database.connect_as(&admin)));
     let mut client = database.connect();

@@ -195,8 +195,3 @@ fn wake_a_root(client: &mut Client) {
         )
         .expect("a woken root");
 }
-
-/// Works the queue until nothing is left that is due.
-pub(crate) fn work(client: &mut Client) {
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
-}

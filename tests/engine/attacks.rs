@@ -1,5 +1,6 @@
 //! What an enemy tried once: each must stay without effect on anyone else.
 
+use crate::by_hand::{claimer, take};
 use dialectic_tests::*;
 
 #[test]
@@ -112,9 +113,8 @@ fn a_lock_that_somebody_else_takes_keeps_no_dead_claimer_alive() {
     let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
-    let mut claimer = database.connect();
-    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
-    assert_eq!(one::<i32>(&mut claimer, "select dialectic._take($1, 10)", &[&name]), 1);
+    let (mut claimer, name) = claimer(&database);
+    assert_eq!(take(&mut claimer, &name), 1);
     let process = pid(&mut claimer);
 
     let mut enemy = database.connect();

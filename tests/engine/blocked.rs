@@ -2,6 +2,7 @@
 
 mod providers;
 
+use crate::by_hand::{claimer, take};
 use dialectic_tests::*;
 use postgres::Client;
 
@@ -119,10 +120,9 @@ fn a_lease_that_passed_and_a_claimer_that_died_are_named() {
     client.batch_execute("set dialectic.clock_offset = 601").expect("time passes");
     blocks(&mut client, &[("plan", "sim-a", "its worker let the lease pass; the next claim frees it")]);
 
-    let mut claimer = database.connect();
+    let (mut claimer, name) = claimer(&database);
     claimer.batch_execute("set dialectic.clock_offset = 601").expect("time passes");
-    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
-    assert_eq!(one::<i32>(&mut claimer, "select dialectic._take($1, 10)", &[&name]), 1);
+    assert_eq!(take(&mut claimer, &name), 1);
     blocks(&mut client, &[]);
     let process = pid(&mut claimer);
     assert!(one::<bool>(&mut client, "select pg_terminate_backend($1, 10000)", &[&process]));
@@ -136,8 +136,7 @@ fn a_test_job_waits_for_run_pending_even_while_a_claimer_lives() {
     client
         .execute("select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay', test => true)", &[])
         .expect("run");
-    let mut claimer = database.connect();
-    claimer.execute("select dialectic._open_claimer('law')", &[]).expect("a claimer");
+    let _claimer = claimer(&database);
     blocks(&mut client, &[("plan", "sim-a", "a test job: only run_pending works it")]);
 }
 
@@ -162,12 +161,11 @@ fn nothing_is_listed_while_it_moves_and_nothing_when_all_is_done() {
     let database = Database::by_hand();
     let mut client = database.connect();
     let session = planned(&mut client, &["sim-a", "sim-b"]);
-    let mut claimer = database.connect();
-    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
+    let (mut claimer, name) = claimer(&database);
     // Ready jobs that a living claimer may take, then jobs it has taken: only the roots wait.
     let roots = [("plan", "sim-a", WAITS_FOR_ONE), ("plan", "sim-b", WAITS_FOR_ONE)];
     blocks(&mut client, &roots);
-    claimer.execute("select dialectic._take($1, 10)", &[&name]).expect("_take");
+    assert_eq!(take(&mut claimer, &name), 2);
     blocks(&mut client, &roots);
     drop(claimer);
     eventually("the claimer is gone", || claimers(&mut client) == 0);

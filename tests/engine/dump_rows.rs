@@ -185,12 +185,14 @@ fn spread(client: &mut Client, session: Uuid) {
 fn wake_a_root(client: &mut Client) {
     client
         .batch_execute(
-            "select dialectic.run('Then?', models => '{sim-a}', process => 'essay', through => 'thesis', test => true);
-             update dialectic.jobs set priority = 10 where is_test_job;
-             select dialectic._finish_plan(id, claim_id) from dialectic._claim('dead', 1, null, true);
-             update dialectic.jobs set priority = 11 where is_test_job and parent_job_id is not null;
-             create temp table last as select id, claim_id from dialectic._claim('dead', 1, null, true);
-             select dialectic._make_requests(array[id]), dialectic.complete_job(id, claim_id, 'Done') from last;
+            "create temp table woken as
+                 select dialectic.run('Then?', models => '{sim-a}', process => 'essay', through => 'thesis') as session;
+             update dialectic.jobs set priority = 10 where session_id = (select session from woken);
+             select dialectic.complete_job(id, claim_id) from dialectic.claim_jobs('outside', 1);
+             update dialectic.jobs set priority = 11 where session_id = (select session from woken) and parent_job_id is not null;
+             create temp table last as select id, claim_id from dialectic.claim_jobs('outside', 1);
+             select dialectic.job_request(id), dialectic.complete_job(id, claim_id, 'Done') from last;
+             update dialectic.jobs set is_test_job = true where session_id = (select session from woken);
              select dialectic.run('Later?', models => '{sim-a}', process => 'essay');",
         )
         .expect("a woken root");

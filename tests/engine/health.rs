@@ -1,5 +1,6 @@
 //! health(): nothing to complain of where all is well, and every problem it knows in words.
 
+use crate::by_hand::{claimer, take};
 use dialectic_tests::*;
 use postgres::Client;
 
@@ -39,8 +40,7 @@ fn due_jobs_that_nobody_works_are_counted() {
     let idle = "2 jobs are due and nobody works the queue; the log of the server says why the worker does not start";
     // Without a worker the one problem says what to do about both.
     has_problems(&mut client, &[idle][usize::from(!preloaded())..]);
-    let mut claimer = database.connect();
-    claimer.execute("select dialectic._open_claimer('law')", &[]).expect("a claimer");
+    let _claimer = claimer(&database);
     has_problems(&mut client, &[]);
     let row =
         client.query_one("select worker_alive, claimers, queue_depth from dialectic.health()", &[]).expect("health");
@@ -76,9 +76,8 @@ fn a_paused_provider_and_claims_of_the_dead_are_named() {
     has_problems(&mut client, &["provider simulator is paused: no such key; mend it with dialectic.add_provider(…)"]);
 
     client.batch_execute("delete from dialectic.provider_clocks").expect("mended");
-    let mut claimer = database.connect();
-    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
-    claimer.execute("select dialectic._take($1, 10)", &[&name]).expect("_take");
+    let (mut claimer, name) = claimer(&database);
+    assert_eq!(take(&mut claimer, &name), 2);
     has_problems(&mut client, &[]);
     let process = pid(&mut claimer);
     assert!(one::<bool>(&mut client, "select pg_terminate_backend($1, 10000)", &[&process]));

@@ -33,10 +33,9 @@ fn the_queue_is_read_through_its_partial_indexes() {
     let queries = [
         // The candidates of a claim.
         (
-            "jobs_ready",
-            "select id from dialectic.jobs c where c.session_id = (select max(id::text)::uuid from dialectic.sessions) \
-             and c.status = any (dialectic._ready_statuses()) and c.run_at <= now() order by c.priority desc, c.run_at, c.id \
-             limit 10 for no key update skip locked",
+            "jobs_queued",
+            "select id from dialectic.jobs c where c.lane = 'sim-a' and c.is_test_job = false and c.priority = 0 and c.turn >= 0 \
+             and c.status = any (dialectic._queued_statuses()) and c.run_at <= now() order by c.turn limit 10",
         ),
         (
             "jobs_unfinished_children",

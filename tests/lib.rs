@@ -3,6 +3,8 @@
 //! `dev/cluster run` gives the server (PGHOST, PGPORT, PGUSER). Databases are copied from one that has the extension, made
 //! once per process, and dropped when the test ends. Nothing here waits by sleeping: `eventually` looks until a deadline.
 
+mod working;
+
 use postgres::error::DbError;
 use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Config, NoTls};
@@ -11,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub use uuid::Uuid;
+pub use working::*;
 
 /// How long `eventually` looks before it gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,12 +30,27 @@ impl Default for Database {
 }
 
 impl Database {
-    /// A fresh database that has the extension and nothing else.
+    /// A fresh database that has the extension and nothing else. Where the library is preloaded its worker works the queue as
+    /// soon as there is something in it.
     pub fn new() -> Database {
+        Database::copied(template(), "")
+    }
+
+    /// As `new`, with the worker switched off: jobs stay where the test puts them.
+    pub fn by_hand() -> Database {
+        Database::copied(template_by_hand(), "")
+    }
+
+    /// As `new`, but there is no worker at all: a template is not served.
+    pub fn unserved() -> Database {
+        Database::copied(template(), "is_template true")
+    }
+
+    fn copied(template: &str, options: &str) -> Database {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("law_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         connect_to("postgres")
-            .batch_execute(&format!("create database {name} template {}", template()))
+            .batch_execute(&format!("create database {name} template {template} {options}"))
             .expect("a database from the template");
         Database { name }
     }
@@ -70,22 +88,32 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        let _ = connect_to("postgres").batch_execute(&format!("drop database if exists {} with (force)", self.name));
+        let mut client = connect_to("postgres");
+        let _ = client.batch_execute(&format!("alter database {} is_template false", self.name));
+        let _ = client.batch_execute(&format!("drop database if exists {} with (force)", self.name));
     }
 }
 
 fn template() -> &'static str {
     static TEMPLATE: OnceLock<String> = OnceLock::new();
-    TEMPLATE.get_or_init(|| {
-        let name = format!("template_{}", std::process::id());
-        connect_to("postgres")
-            .batch_execute(&format!("create database {name} is_template true"))
-            .expect("a database for the template");
-        connect_to(&name)
-            .batch_execute("set client_min_messages = warning; create extension pg_dialectic cascade")
-            .expect("CREATE EXTENSION pg_dialectic CASCADE");
-        name
-    })
+    TEMPLATE.get_or_init(|| make_template("", ""))
+}
+
+fn template_by_hand() -> &'static str {
+    static TEMPLATE: OnceLock<String> = OnceLock::new();
+    TEMPLATE.get_or_init(|| make_template("_by_hand", "; select dialectic.set_config('worker_enabled', 'false')"))
+}
+
+/// Templates have no worker, so that nobody is connected to them when they are copied.
+fn make_template(suffix: &str, further: &str) -> String {
+    let name = format!("template_{}{suffix}", std::process::id());
+    connect_to("postgres")
+        .batch_execute(&format!("create database {name} is_template true"))
+        .expect("a database for the template");
+    connect_to(&name)
+        .batch_execute(&format!("set client_min_messages = warning; create extension pg_dialectic cascade{further}"))
+        .expect("CREATE EXTENSION pg_dialectic CASCADE");
+    name
 }
 
 /// A connection to a database of the server that the environment names.
@@ -139,10 +167,15 @@ pub fn refused_with(
 }
 
 /// Looks until the condition holds; a condition that never does is a failure after 20 seconds.
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    eventually_within(PATIENCE, what, condition);
+}
+
+/// As `eventually`, with a patience of its own.
+pub fn eventually_within(patience: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + patience;
     while !condition() {
-        assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < until, "{what}: not within {patience:?}");
         std::thread::yield_now();
     }
 }

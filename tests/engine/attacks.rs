@@ -1,5 +1,6 @@
 //! What an enemy tried once: each must stay without effect on anyone else.
 
+use crate::by_hand::{claimer, take};
 use dialectic_tests::*;
 
 #[test]
@@ -59,7 +60,7 @@ fn a_user_cannot_bring_templates_of_his_own() {
 
 #[test]
 fn who_holds_his_session_delays_nobody_else() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let held = generated(&mut client, &["sim-a"]);
     let free = generated(&mut client, &["sim-a"]);
@@ -67,31 +68,25 @@ fn who_holds_his_session_delays_nobody_else() {
     let mut transaction = holder.transaction().expect("begin");
     transaction.query("select dialectic.resume($1)", &[&held]).expect("a verb that takes the lock");
 
-    let worker = std::thread::spawn({
-        let mut worker = database.connect();
-        move || worker.batch_execute("call dialectic.run_pending()")
-    });
+    let working = set_to_work(&database);
     let documents = "select count(*) from dialectic.documents where session_id = $1";
     eventually("the other session is worked", || one::<i64>(&mut client, documents, &[&free]) == 1);
     assert_eq!(one::<i64>(&mut client, documents, &[&held]), 0);
     transaction.commit().expect("commit");
-    worker.join().expect("a thread").expect("run_pending");
+    working.end();
     assert_eq!(one::<i64>(&mut client, documents, &[&held]), 1);
     assert_sound(&mut client);
 }
 
 #[test]
 fn an_answer_to_a_session_that_is_held_is_kept_when_it_is_let_go() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     client
         .execute(r#"select dialectic.add_model('slow', 'simulator', settings => '{"latency_ms": 300}')"#, &[])
         .expect("a slow model");
     let session = generated(&mut client, &["slow"]);
-    let worker = std::thread::spawn({
-        let mut worker = database.connect();
-        move || worker.batch_execute("call dialectic.run_pending()")
-    });
+    let working = set_to_work(&database);
     eventually("the call is under way", || {
         one(&mut client, "select exists (select from dialectic.model_calls where outcome = 'open')", &[])
     });
@@ -104,7 +99,7 @@ fn an_answer_to_a_session_that_is_held_is_kept_when_it_is_let_go() {
     eventually("the other session is worked", || one::<i64>(&mut client, documents, &[&other]) == 1);
     assert_eq!(one::<i64>(&mut client, documents, &[&session]), 0);
     transaction.commit().expect("commit");
-    worker.join().expect("a thread").expect("run_pending");
+    working.end();
     assert_eq!(one::<i64>(&mut client, documents, &[&session]), 1);
     assert_eq!(
         one::<i64>(&mut client, "select count(*) from dialectic.model_calls where session_id = $1", &[&session]),
@@ -115,12 +110,11 @@ fn an_answer_to_a_session_that_is_held_is_kept_when_it_is_let_go() {
 
 #[test]
 fn a_lock_that_somebody_else_takes_keeps_no_dead_claimer_alive() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
-    let mut claimer = database.connect();
-    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
-    assert_eq!(one::<i32>(&mut claimer, "select dialectic._take($1, 10)", &[&name]), 1);
+    let (mut claimer, name) = claimer(&database);
+    assert_eq!(take(&mut claimer, &name), 1);
     let process = pid(&mut claimer);
 
     let mut enemy = database.connect();
@@ -138,7 +132,7 @@ fn a_lock_that_somebody_else_takes_keeps_no_dead_claimer_alive() {
     });
     client.query("select pg_terminate_backend($1)", &[&process]).expect("the claimer dies");
     let enemy = waiting.join().expect("the enemy has the lock");
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    hand_over(&mut client);
     assert_eq!(
         one::<i64>(&mut client, "select count(*) from dialectic.documents where session_id = $1", &[&session]),
         1
@@ -148,7 +142,7 @@ fn a_lock_that_somebody_else_takes_keeps_no_dead_claimer_alive() {
 
 #[test]
 fn what_a_completed_plan_did_without_is_not_brought_back() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session: Uuid =
         one(&mut client, "select dialectic.run('Stuck?', '{sim-a,sim-b}', through => 'antithesis')", &[]);
@@ -159,7 +153,7 @@ fn what_a_completed_plan_did_without_is_not_brought_back() {
     }
     let critique: Uuid = one(&mut client, ready, &[&session]);
     client.query("select dialectic.cancel($1)", &[&critique]).expect("cancel");
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    hand_over(&mut client);
     let status = "select status from dialectic.sessions where id = $1";
     assert_eq!(one::<String>(&mut client, status, &[&session]), "completed");
 
@@ -171,7 +165,7 @@ fn what_a_completed_plan_did_without_is_not_brought_back() {
 
 #[test]
 fn a_provider_that_keeps_asking_for_patience_is_asked_ever_more_rarely() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     client
         .batch_execute(

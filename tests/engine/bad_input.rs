@@ -19,6 +19,7 @@ fn an_unknown_id_is_named() {
     let database = Database::new();
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
+    work(&mut client);
     let calls: Vec<String> = [
         "select dialectic.add_resource('?', 'name', 'text')",
         "select dialectic.start_session('?', '{sim-a}')",
@@ -46,6 +47,7 @@ fn an_unknown_name_is_named() {
     let database = Database::new();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
+    work(&mut client);
     let project: Uuid = one(&mut client, "select id from dialectic.projects", &[]);
     let resource = format!("select dialectic.add_resource('{project}', 'name', 'text', 'no_such')");
     let model = format!("select dialectic.start_session('{project}', '{{sim-a,no_such}}')");
@@ -170,6 +172,7 @@ fn a_prompt_and_a_name_are_not_empty() {
     let database = Database::new();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
+    work(&mut client);
     let project: Uuid = one(&mut client, "select project_id from dialectic.sessions where id = $1", &[&session]);
     let long = format!("select dialectic.create_project('{}', 'Why?')", "n".repeat(201));
     let (no_name, no_text) = (

@@ -37,7 +37,7 @@ fn generate_takes_sane_retries_and_tokens_only() {
 
 #[test]
 fn workers_take_sane_batches_leases_and_delays_only() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
     all_refused(
@@ -64,6 +64,7 @@ fn waiting_takes_a_sane_time_only() {
     let database = Database::new();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
+    work(&mut client);
     let wait = format!("call dialectic.wait('{session}', ?)");
     all_refused(&mut client, &with(&wait, &["'-1 second'", "'31 days'", "'178000000 years'", "null"]), "timeout");
 }
@@ -125,7 +126,7 @@ fn claimed(client: &mut Client) -> (Uuid, i64) {
 
 #[test]
 fn an_answer_comes_with_a_usage_that_makes_sense() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (job, claim) = claimed(&mut client);
     let complete = format!("select dialectic.complete_job('{job}', {claim}, 'answer', 'stop', '?')");
@@ -150,7 +151,7 @@ fn an_answer_comes_with_a_usage_that_makes_sense() {
 
 #[test]
 fn a_claim_that_is_not_the_jobs_changes_nothing_and_says_so() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (job, claim) = claimed(&mut client);
     let before = mark(&mut client);

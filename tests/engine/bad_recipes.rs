@@ -54,7 +54,7 @@ fn a_sound_recipe_is_stored_and_runs() {
     assert_eq!(one::<i32>(&mut client, "select dialectic.define_process('own', $1)", &[&stages]), 1);
     let session: Uuid =
         one(&mut client, "select dialectic.run('Why laws?', models => '{sim-a}', process => 'own')", &[]);
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     assert_eq!(
         one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&session]),
         "completed"
@@ -171,7 +171,7 @@ fn a_template_that_never_ends_runs_out_of_fuel() {
     let session: Uuid =
         one(&mut client, "select dialectic.run('Why laws?', models => '{sim-a}', process => 'own')", &[]);
     let _: Uuid = one(&mut client, "select dialectic.run('Why laws?', models => '{sim-b}', process => 'essay')", &[]);
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     let error = refused_with(&mut client, "call dialectic.wait($1)", &[&session], "55000", &session.to_string());
     assert!(error.detail().is_some_and(|detail| detail.contains("fuel")), "{error:?}");
     let ends: Vec<String> = column(&mut client, "select status from dialectic.sessions order by created_at", &[]);

@@ -2,6 +2,7 @@
 
 mod providers;
 
+use crate::by_hand::{claimer, take};
 use dialectic_tests::*;
 use postgres::Client;
 
@@ -39,7 +40,7 @@ const WAITS_FOR_ONE: &str = "waiting for 1 of its jobs";
 
 #[test]
 fn without_a_worker_every_ready_job_says_so() {
-    let database = Database::new();
+    let database = Database::unserved();
     let mut client = database.connect();
     planned(&mut client, &["sim-a"]);
     let no_worker = "no worker: nobody works the queue; CALL dialectic.run_pending()";
@@ -48,7 +49,7 @@ fn without_a_worker_every_ready_job_says_so() {
 
 #[test]
 fn a_paused_job_names_the_person_or_the_wallet() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
     client.execute("select dialectic.pause($1)", &[&session]).expect("pause");
@@ -63,7 +64,7 @@ fn a_paused_job_names_the_person_or_the_wallet() {
 
 #[test]
 fn a_job_that_needs_another_names_it() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     planned(&mut client, &["sim-a", "sim-b"]);
     let job = "select id from dialectic.jobs where kind = 'execute' and model = $1";
@@ -76,7 +77,7 @@ fn a_job_that_needs_another_names_it() {
 
 #[test]
 fn a_root_with_nothing_of_its_own_left_names_the_other_models() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session: Uuid = one(
         &mut client,
@@ -85,7 +86,7 @@ fn a_root_with_nothing_of_its_own_left_names_the_other_models() {
     );
     for _ in ["thesis", "antithesis"] {
         client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
-        client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+        work(&mut client);
         client.execute("select dialectic.submit_stage($1)", &[&session]).expect("submit_stage");
     }
     client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
@@ -111,7 +112,7 @@ fn a_root_with_nothing_of_its_own_left_names_the_other_models() {
 
 #[test]
 fn a_lease_that_passed_and_a_claimer_that_died_are_named() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
     client.execute("select dialectic.claim_jobs('outside', 1, '10 min')", &[]).expect("claim_jobs");
@@ -119,10 +120,9 @@ fn a_lease_that_passed_and_a_claimer_that_died_are_named() {
     client.batch_execute("set dialectic.clock_offset = 601").expect("time passes");
     blocks(&mut client, &[("plan", "sim-a", "its worker let the lease pass; the next claim frees it")]);
 
-    let mut claimer = database.connect();
+    let (mut claimer, name) = claimer(&database);
     claimer.batch_execute("set dialectic.clock_offset = 601").expect("time passes");
-    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
-    assert_eq!(one::<i32>(&mut claimer, "select dialectic._take($1, 10)", &[&name]), 1);
+    assert_eq!(take(&mut claimer, &name), 1);
     blocks(&mut client, &[]);
     let process = pid(&mut claimer);
     assert!(one::<bool>(&mut client, "select pg_terminate_backend($1, 10000)", &[&process]));
@@ -136,14 +136,13 @@ fn a_test_job_waits_for_run_pending_even_while_a_claimer_lives() {
     client
         .execute("select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay', test => true)", &[])
         .expect("run");
-    let mut claimer = database.connect();
-    claimer.execute("select dialectic._open_claimer('law')", &[]).expect("a claimer");
+    let _claimer = claimer(&database);
     blocks(&mut client, &[("plan", "sim-a", "a test job: only run_pending works it")]);
 }
 
 #[test]
 fn what_should_have_been_woken_says_so() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
     for (status, cause) in [
@@ -159,20 +158,19 @@ fn what_should_have_been_woken_says_so() {
 
 #[test]
 fn nothing_is_listed_while_it_moves_and_nothing_when_all_is_done() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = planned(&mut client, &["sim-a", "sim-b"]);
-    let mut claimer = database.connect();
-    let name: String = one(&mut claimer, "select dialectic._open_claimer('law')", &[]);
+    let (mut claimer, name) = claimer(&database);
     // Ready jobs that a living claimer may take, then jobs it has taken: only the roots wait.
     let roots = [("plan", "sim-a", WAITS_FOR_ONE), ("plan", "sim-b", WAITS_FOR_ONE)];
     blocks(&mut client, &roots);
-    claimer.execute("select dialectic._take($1, 10)", &[&name]).expect("_take");
+    assert_eq!(take(&mut claimer, &name), 2);
     blocks(&mut client, &roots);
     drop(claimer);
-    eventually("the claimer is gone", || one(&mut client, "select claimers = 0 from dialectic.health()", &[]));
+    eventually("the claimer is gone", || claimers(&mut client) == 0);
 
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    hand_over(&mut client);
     blocks(&mut client, &[]);
     assert_eq!(
         one::<i64>(&mut client, "select count(*) from dialectic.documents where session_id = $1", &[&session]),

@@ -127,9 +127,15 @@ pub(crate) fn wakings(client: &mut Client, root: Uuid) -> (i64, i64) {
     (row.get(0), row.get(1))
 }
 
-/// Works the queue until nothing is due; a queue that never ends is a failure after a minute.
-pub(crate) fn run_pending(client: &mut Client) {
-    client.batch_execute("set statement_timeout = '60s'").expect("set");
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
-    client.batch_execute("reset statement_timeout").expect("reset");
+/// A connection that is a claimer inside the server and holds its claims by living, and the name of the claimer.
+pub(crate) fn claimer(database: &Database) -> (Client, String) {
+    let mut client = database.connect();
+    let name = one(&mut client, "select dialectic._open_claimer('law')", &[]);
+    (client, name)
+}
+
+/// Has such a claimer take up to ten due jobs; returns how many it has.
+pub(crate) fn take(client: &mut Client, claimer: &str) -> i64 {
+    client.query("select * from dialectic._take($1, 10)", &[&claimer]).expect("_take");
+    one(client, "select count(*) from dialectic.jobs where status = 'processing' and claimed_by = $1", &[&claimer])
 }

@@ -13,7 +13,7 @@ fn done(client: &mut Client, statement: &str) {
 
 #[test]
 fn everything_can_be_called_by_the_names_of_its_arguments() {
-    let database = Database::new();
+    let database = Database::by_hand();
     drop((database.connect_as("named_user"), database.connect_as("named_admin")));
     let mut client = database.connect();
     for statement in [
@@ -153,7 +153,11 @@ fn an_identity_cannot_be_smuggled_in_before_the_library_is_loaded() {
         "update dialectic.projects set owner = 'jwt:victim'; update dialectic.sessions set owner = 'jwt:victim'",
     );
     let mut thief = database.connect_as("authenticated");
-    done(&mut thief, "set dialectic.identity = 'jwt'; set request.jwt.claims = '{\"sub\": \"victim\"}'");
+    let smuggled = thief.batch_execute("set dialectic.identity = 'jwt'");
+    // Where the library is preloaded there is no such before.
+    let refusal = smuggled.err().and_then(|error| error.code().map(|code| code.code().to_owned()));
+    assert_eq!(refusal.as_deref(), preloaded().then_some("42501"));
+    done(&mut thief, "set request.jwt.claims = '{\"sub\": \"victim\"}'");
     let owner: String = one(&mut thief, "select dialectic._current_owner()", &[]);
     assert_eq!(owner, "role:authenticated");
     refused_with(&mut thief, "select dialectic.cancel($1)", &[&session], "P0002", &session.to_string());
@@ -161,7 +165,7 @@ fn an_identity_cannot_be_smuggled_in_before_the_library_is_loaded() {
 
 #[test]
 fn an_admin_works_the_queue_amid_hostile_names() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect_as("hostile_admin");
     let mut owner = database.connect();
     done(&mut owner, "select dialectic.grant_admin('hostile_admin')");
@@ -208,7 +212,7 @@ fn an_admin_works_the_queue_amid_hostile_names() {
 
 #[test]
 fn run_pending_ends_after_max_jobs() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a", "sim-b"]);
     for begun in 1..=4i64 {

@@ -27,16 +27,15 @@ fn crowded(client: &mut Client) {
 
 #[test]
 fn the_queue_is_read_through_its_partial_indexes() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     crowded(&mut client);
     let queries = [
         // The candidates of a claim.
         (
-            "jobs_ready",
-            "select id from dialectic.jobs c where c.session_id = (select max(id::text)::uuid from dialectic.sessions) \
-             and c.status = any (dialectic._ready_statuses()) and c.run_at <= now() order by c.priority desc, c.run_at, c.id \
-             limit 10 for no key update skip locked",
+            "jobs_queued",
+            "select id from dialectic.jobs c where c.lane = 'sim-a' and c.is_test_job = false and c.priority = 0 and c.turn >= 0 \
+             and c.status = any (dialectic._queued_statuses()) and c.run_at <= now() order by c.turn limit 10",
         ),
         (
             "jobs_unfinished_children",
@@ -60,7 +59,7 @@ fn the_queue_is_read_through_its_partial_indexes() {
 
 #[test]
 fn a_claim_reads_no_job_that_has_ended() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     crowded(&mut client);
     // What a connection has read is counted until it is flushed, so one that has read nothing yet.

@@ -162,9 +162,9 @@ fn spread(client: &mut Client, session: Uuid) {
              select dialectic.fail_job(pg_temp.job('sim-d1'), pg_temp.ask('sim-d1'), 'transient', 'once too often');
 
              -- a continuation of the answer
-             insert into dialectic.jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, document_key,
+             insert into dialectic.jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
                                          lineage_id, reviewer, status, continuation_count, target_contribution_id, payload, run_at)
-             select j.session_id, j.stage_run_id, j.parent_job_id, j.kind, j.step_key, j.model, j.group_key, j.document_key,
+             select j.session_id, j.stage_run_id, j.parent_job_id, j.kind, j.step_key, j.model, j.group_key, j.output_type, j.document_key,
                     j.lineage_id, j.reviewer, 'pending_continuation', 1, (j.results ->> 'contribution_id')::uuid, '{\"why\": \"cut\"}', j.run_at + '1 hour'
              from dialectic.jobs j where j.id = pg_temp.job('sim-a1');",
         )
@@ -185,18 +185,15 @@ fn spread(client: &mut Client, session: Uuid) {
 fn wake_a_root(client: &mut Client) {
     client
         .batch_execute(
-            "select dialectic.run('Then?', models => '{sim-a}', process => 'essay', through => 'thesis', test => true);
-             update dialectic.jobs set priority = 10 where is_test_job;
-             select dialectic._finish_plan(id, claim_id) from dialectic._claim('dead', 1, null, true);
-             update dialectic.jobs set priority = 11 where is_test_job and parent_job_id is not null;
-             create temp table last as select id, claim_id from dialectic._claim('dead', 1, null, true);
-             select dialectic._make_requests(array[id]), dialectic.complete_job(id, claim_id, 'Done') from last;
+            "create temp table woken as
+                 select dialectic.run('Then?', models => '{sim-a}', process => 'essay', through => 'thesis') as session;
+             update dialectic.jobs set priority = 10 where session_id = (select session from woken);
+             select dialectic.complete_job(id, claim_id) from dialectic.claim_jobs('outside', 1);
+             update dialectic.jobs set priority = 11 where session_id = (select session from woken) and parent_job_id is not null;
+             create temp table last as select id, claim_id from dialectic.claim_jobs('outside', 1);
+             select dialectic.job_request(id), dialectic.complete_job(id, claim_id, 'Done') from last;
+             update dialectic.jobs set is_test_job = true where session_id = (select session from woken);
              select dialectic.run('Later?', models => '{sim-a}', process => 'essay');",
         )
         .expect("a woken root");
-}
-
-/// Works the queue until nothing is left that is due.
-pub(crate) fn work(client: &mut Client) {
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
 }

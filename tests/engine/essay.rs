@@ -10,7 +10,7 @@ fn an_essay_takes_n_then_n_squared_then_n_cubed_plus_n_squared_plus_n_calls() {
     for n in 1..=3usize {
         let session: Uuid =
             one(&mut client, "select dialectic.run('Why laws?', models => $1, process => 'essay')", &[&&all[..n]]);
-        client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+        work(&mut client);
         let calls: Vec<i64> = column(
             &mut client,
             "select count(*) from dialectic.model_calls c join dialectic.jobs j on j.id = c.job_id \
@@ -28,5 +28,10 @@ fn an_essay_takes_n_then_n_squared_then_n_cubed_plus_n_squared_plus_n_calls() {
             n + n * n + n
         );
     }
+    let claimer = if preloaded() { "worker" } else { "run_pending" };
+    assert_eq!(
+        column::<String>(&mut client, "select distinct split_part(claimed_by, ':', 1) from dialectic.model_calls", &[]),
+        [claimer]
+    );
     assert_sound(&mut client);
 }

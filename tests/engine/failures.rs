@@ -32,7 +32,7 @@ fn one_child_failed(client: &mut Client) -> (Uuid, Uuid, Claim, Claim) {
 
 #[test]
 fn a_child_that_fails_for_good_fails_its_parent_and_retry_brings_everything_back() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (session, root, failed, running) = one_child_failed(&mut client);
     let cause = details(&mut client, root);
@@ -82,7 +82,7 @@ fn a_child_that_fails_for_good_fails_its_parent_and_retry_brings_everything_back
 #[test]
 fn retry_of_a_session_or_of_its_failed_root_brings_back_the_same_jobs() {
     for by_root in [false, true] {
-        let database = Database::new();
+        let database = Database::by_hand();
         let mut client = database.connect();
         let (session, root, _, running) = one_child_failed(&mut client);
         answer(&mut client, &running, "done");
@@ -92,7 +92,7 @@ fn retry_of_a_session_or_of_its_failed_root_brings_back_the_same_jobs() {
             census(&mut client, "sim-a"),
             ["1 execute completed", "3 execute pending", "1 plan waiting_for_children"]
         );
-        run_pending(&mut client);
+        hand_over(&mut client);
         assert_eq!(session_status(&mut client, session), "completed");
         assert_sound(&mut client);
     }
@@ -100,7 +100,7 @@ fn retry_of_a_session_or_of_its_failed_root_brings_back_the_same_jobs() {
 
 #[test]
 fn a_sibling_that_falls_back_after_its_parent_failed_is_cancelled_and_fail_job_says_so() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, _, failed, running) = one_child_failed(&mut client);
     let said = fail(&mut client, &running, "transient", "a hiccup");
@@ -119,7 +119,7 @@ fn a_stage_that_others_have_built_on_is_generated_anew_and_not_retried() {
         .expect("a model that fails");
     let session: Uuid =
         one(&mut client, "select dialectic.run('Why laws?', models => '{sim-a,ill}', process => 'essay')", &[]);
-    run_pending(&mut client);
+    work(&mut client);
     assert_eq!(session_status(&mut client, session), "completed");
     let thesis: Uuid =
         one(&mut client, "select id from dialectic.jobs where step_key = 'thesis' and model = 'ill'", &[]);
@@ -128,7 +128,7 @@ fn a_stage_that_others_have_built_on_is_generated_anew_and_not_retried() {
 
     client.execute("select dialectic.add_model('ill', 'simulator')", &[]).expect("a model that is well again");
     client.query("select * from dialectic.generate($1, stage => 'thesis')", &[&session]).expect("a new iteration");
-    run_pending(&mut client);
+    work(&mut client);
     assert_eq!(session_status(&mut client, session), "completed");
     let theses = "select count(*) from dialectic.documents where iteration = 2 and stage = 'thesis'";
     assert_eq!(one::<i64>(&mut client, theses, &[]), 2);
@@ -160,7 +160,7 @@ fn claimable(client: &mut Client) -> Vec<String> {
 
 #[test]
 fn a_429_moves_the_clock_of_its_provider_alone_and_costs_no_attempt() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let leaf = two_providers(&mut client);
     client.query("select dialectic.job_request($1)", &[&leaf.job]).expect("job_request");
@@ -196,7 +196,7 @@ fn a_429_moves_the_clock_of_its_provider_alone_and_costs_no_attempt() {
 
 #[test]
 fn a_throttled_job_goes_back_to_the_status_it_was_claimed_from() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     client.execute("select dialectic.set_config('retry_base_seconds', '0')", &[]).expect("set_config");
     let leaf = two_providers(&mut client);
@@ -208,7 +208,7 @@ fn a_throttled_job_goes_back_to_the_status_it_was_claimed_from() {
 
 #[test]
 fn a_wrong_configuration_pauses_its_provider_until_it_is_mended_and_then_holds_nothing_back() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let leaf = two_providers(&mut client);
     assert_eq!(fail(&mut client, &leaf, "configuration", "no such key"), "pending");

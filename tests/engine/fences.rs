@@ -7,7 +7,7 @@ use postgres::Client;
 
 #[test]
 fn a_replayed_completion_saves_once_and_charges_once() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     client
         .execute("select dialectic.add_model('priced', 'simulator', input_price => 2, output_price => 3)", &[])
@@ -34,7 +34,7 @@ fn a_replayed_completion_saves_once_and_charges_once() {
 
 #[test]
 fn a_lost_claim_cannot_complete_a_job() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let (mut client, mut later) = (database.connect(), database.connect());
     let (_, leaves) = fanned(&mut client, 1);
     let lost = &leaves[0];
@@ -60,7 +60,7 @@ fn a_lost_claim_cannot_complete_a_job() {
 
 #[test]
 fn a_lease_that_passes_frees_the_job_and_charges_no_attempt() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, leaves) = fanned(&mut client, 2);
     record_moves(&mut client);
@@ -107,7 +107,7 @@ fn statuses(client: &mut Client) -> Vec<String> {
 
 #[test]
 fn claiming_takes_the_ready_jobs_that_are_due_and_nothing_else() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, _) = fanned(&mut client, 1);
     for status in statuses(&mut client) {
@@ -128,7 +128,7 @@ fn claiming_takes_the_ready_jobs_that_are_due_and_nothing_else() {
 
 #[test]
 fn every_move_in_the_table_is_accepted_and_every_other_refused_with_both_states_named() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, _) = fanned(&mut client, 1);
     let statuses = statuses(&mut client);
@@ -161,7 +161,7 @@ fn every_move_in_the_table_is_accepted_and_every_other_refused_with_both_states_
 
 #[test]
 fn one_illegal_move_refuses_the_whole_statement() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, leaves) = fanned(&mut client, 3);
     answer(&mut client, &leaves[0], "done");
@@ -189,7 +189,7 @@ fn a_test_job_is_worked_by_run_pending_alone() {
         2
     );
     assert_eq!(claim(&mut client, "hand", 10).len(), 0, "its children");
-    run_pending(&mut client);
+    work(&mut client);
     assert_eq!(
         one::<i64>(&mut client, "select count(*) from dialectic.jobs where is_test_job and status = 'completed'", &[]),
         3
@@ -224,7 +224,7 @@ fn the_same_key_generates_a_stage_once_even_after_it_is_done() {
     let roots: Vec<Uuid> = column(&mut client, GENERATE, &[&session, &"k"]);
     assert_eq!(roots.len(), 2);
     assert_eq!(column::<Uuid>(&mut client, GENERATE, &[&session, &"k"]), roots);
-    run_pending(&mut client);
+    work(&mut client);
     assert_eq!(column::<Uuid>(&mut client, GENERATE, &[&session, &"k"]), roots);
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.stage_runs", &[]), 1);
     assert_ne!(column::<Uuid>(&mut client, GENERATE, &[&session, &"next"]), roots);
@@ -233,7 +233,7 @@ fn the_same_key_generates_a_stage_once_even_after_it_is_done() {
 
 #[test]
 fn the_key_of_a_generate_that_took_up_a_failed_stage_is_remembered_too() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let project = fan_project(&mut client, 1);
     let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{sim-a}')", &[&project]);
@@ -243,7 +243,7 @@ fn the_key_of_a_generate_that_took_up_a_failed_stage_is_remembered_too() {
     fail(&mut client, &leaf, "permanent", "no");
     assert_eq!(column::<Uuid>(&mut client, GENERATE, &[&session, &"second"]), roots);
     assert_eq!(column::<Uuid>(&mut client, GENERATE, &[&session, &"second"]), roots);
-    run_pending(&mut client);
+    hand_over(&mut client);
     for key in ["first", "second"] {
         assert_eq!(column::<Uuid>(&mut client, GENERATE, &[&session, &key]), roots, "{key}");
     }
@@ -252,7 +252,7 @@ fn the_key_of_a_generate_that_took_up_a_failed_stage_is_remembered_too() {
 
 #[test]
 fn any_verb_may_be_the_first_statement_of_a_connection() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
     let job: Uuid = one(&mut client, "select id from dialectic.jobs", &[]);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 #[test]
 fn generating_a_stage_inserts_one_pending_plan_for_each_model_and_sets_the_stage_running() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let project = fan_project(&mut client, 2);
     let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{sim-a,sim-b}')", &[&project]);
@@ -34,7 +34,7 @@ fn generating_a_stage_inserts_one_pending_plan_for_each_model_and_sets_the_stage
 
 #[test]
 fn a_plan_has_no_request_and_is_finished_by_planning() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let project = fan_project(&mut client, 3);
     begin(&mut client, project, &["sim-a"]);
@@ -61,7 +61,7 @@ fn a_plan_has_no_request_and_is_finished_by_planning() {
 
 #[test]
 fn a_request_leaves_its_prompt_saved_and_its_call_open_before_any_answer() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let (mut client, mut other) = (database.connect(), database.connect());
     let (_, leaves) = fanned(&mut client, 1);
     let leaf = &leaves[0];
@@ -93,7 +93,7 @@ fn a_request_leaves_its_prompt_saved_and_its_call_open_before_any_answer() {
 
 #[test]
 fn an_answer_that_stops_is_kept_whole_and_points_to_its_prompt() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     client
         .execute("select dialectic.add_model('priced', 'simulator', input_price => 1.5, output_price => 10)", &[])
@@ -140,7 +140,7 @@ fn an_answer_that_stops_is_kept_whole_and_points_to_its_prompt() {
 
 #[test]
 fn children_and_the_waiting_of_their_parent_appear_in_one_transaction() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let (mut client, mut other) = (database.connect(), database.connect());
     let project = fan_project(&mut client, 3);
     begin(&mut client, project, &["sim-a"]);
@@ -158,7 +158,7 @@ fn children_and_the_waiting_of_their_parent_appear_in_one_transaction() {
 
 #[test]
 fn the_first_child_leaves_its_parent_waiting_and_the_last_wakes_it() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaves) = fanned(&mut client, 3);
     for leaf in &leaves[..2] {
@@ -172,7 +172,7 @@ fn the_first_child_leaves_its_parent_waiting_and_the_last_wakes_it() {
 
 #[test]
 fn a_child_that_is_tried_again_leaves_its_parent_waiting() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaves) = fanned(&mut client, 2);
     answer(&mut client, &leaves[0], "done");
@@ -182,7 +182,7 @@ fn a_child_that_is_tried_again_leaves_its_parent_waiting() {
 
 #[test]
 fn a_job_that_waited_for_another_goes_back_where_it_was() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, leaves) = fanned(&mut client, 3);
     client.execute("select dialectic.set_config('retry_base_seconds', '0')", &[]).expect("set_config");
@@ -205,7 +205,7 @@ fn a_job_that_waited_for_another_goes_back_where_it_was() {
 
 #[test]
 fn a_prerequisite_that_fails_for_good_fails_what_waits_for_it_and_retry_lets_both_go_on() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let project = fan_project(&mut client, 1);
     let session = begin(&mut client, project, &["sim-a", "sim-b"]);
@@ -224,14 +224,14 @@ fn a_prerequisite_that_fails_for_good_fails_what_waits_for_it_and_retry_lets_bot
     assert_sound(&mut client);
     assert_eq!(one::<i32>(&mut client, "select dialectic.retry($1)", &[&needed]), 4);
     assert_eq!(status(&mut client, waiter), "waiting_for_prerequisite");
-    run_pending(&mut client);
+    hand_over(&mut client);
     assert_eq!(session_status(&mut client, session), "completed");
     assert_sound(&mut client);
 }
 
 #[test]
 fn a_job_never_waits_for_itself_or_for_another_session() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, leaves) = fanned(&mut client, 2);
     let stranger = generated(&mut client, &["sim-a"]);

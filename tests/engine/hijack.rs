@@ -55,7 +55,7 @@ const TEMPORARY_TRAPS: &str = "create temporary view projects as select trap.spr
 
 #[test]
 fn what_stands_first_in_the_search_path_is_not_used() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     client.batch_execute(TRAPS).expect("traps");
     let mut user = database.connect_as("law_trap_user");

@@ -28,7 +28,7 @@ fn a_prompt_arrives_letter_by_letter_in_every_stage() {
         .iter()
         .map(|prompt| one(&mut client, "select dialectic.run($1, models => '{sim-a}', process => 'essay')", &[prompt]))
         .collect();
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     for (prompt, session) in HOSTILE.iter().zip(&sessions) {
         let saved: Vec<String> = column(
             &mut client,
@@ -91,7 +91,7 @@ fn a_hostile_name_cannot_leave_the_tree() {
         let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{sim-a}')", &[&project]);
         client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
     }
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     let paths = client.query("select p.name, d.path from dialectic.documents d join dialectic.sessions s on s.id = d.session_id join dialectic.projects p on p.id = s.project_id", &[]).expect("documents");
     assert_eq!(paths.len(), names.len());
     for row in paths {
@@ -130,7 +130,7 @@ fn a_prompt_of_seven_megabytes_runs_to_its_end() {
     let large = "word ".repeat(7 * (1 << 20) / 5);
     let begun = Instant::now();
     let session: Uuid = one(&mut client, "select dialectic.run($1, models => '{wide}', process => 'essay')", &[&large]);
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     assert!(begun.elapsed() < Duration::from_secs(60), "it took {:?}", begun.elapsed());
     assert_eq!(
         one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&session]),
@@ -156,7 +156,7 @@ fn a_prompt_over_the_window_fails_the_job_and_says_so() {
         .expect("add_model");
     let session: Uuid =
         one(&mut client, "select dialectic.run(repeat('word ', 5000), models => '{narrow}', process => 'essay')", &[]);
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     refused_with(&mut client, "call dialectic.wait($1)", &[&session], "55000", "failed");
     let classes: Vec<String> = column(&mut client, "select error_class from dialectic.model_calls", &[]);
     assert_eq!(classes, ["context_window"]);

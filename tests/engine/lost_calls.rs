@@ -21,7 +21,7 @@ fn next_claim(client: &mut postgres::Client) {
 }
 
 fn assert_lost_after(verb: Option<&str>) {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let job = asked(&mut client);
     if let Some(verb) = verb {

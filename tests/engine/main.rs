@@ -19,6 +19,7 @@ mod health;
 mod hijack;
 mod hostile_text;
 mod identity;
+mod left_behind;
 mod lost_calls;
 mod many_jobs;
 mod missing_values;

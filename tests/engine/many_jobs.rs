@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn ten_thousand_jobs_are_paused_and_resumed_in_seconds() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
     // One job first: plans that are made for one row must not be kept for ten thousand.

@@ -131,6 +131,7 @@ fn a_role_without_a_grant_can_do_nothing_at_all() {
     let database = Database::new();
     let mut client = database.connect();
     client.execute("select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay')", &[]).expect("run");
+    work(&mut client);
     let before = mark(&mut client);
     let mut nobody = database.connect_as("law_nobody");
     for relation in names(

@@ -31,7 +31,7 @@ fn in_background(mut client: Client, statement: &'static str) -> JoinHandle<(Cli
 
 #[test]
 fn two_at_once_share_the_work_and_leave_each_others_claims_alone() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     latency(&mut client, "slow", 5_000);
     let plan = "select dialectic.complete_job(c.id, c.claim_id) from dialectic.claim_jobs('planner', 10) c";
@@ -81,7 +81,7 @@ fn racing_run_pendings_do_every_job_exactly_once() {
     for racer in racers {
         racer.join().expect("the thread ends").1.expect("run_pending");
     }
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     let sessions: i64 = one(&mut client, "select count(*) from dialectic.sessions where status = 'completed'", &[]);
     assert_eq!(sessions, 3);
     // 2 + 4 + (8 + 4 + 2) calls an essay.
@@ -96,7 +96,7 @@ fn racing_run_pendings_do_every_job_exactly_once() {
 
 #[test]
 fn max_jobs_is_the_most_that_is_done() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a", "sim-b", "sim-c"]);
     let pending = "select count(*) from dialectic.jobs where kind = 'plan' and status = 'pending'";
@@ -138,7 +138,7 @@ fn more_calls_than_threads_wait_their_turn() {
             &[&sessions],
         )
         .expect("run");
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     assert_eq!(
         one::<i64>(&mut client, "select count(*) from dialectic.sessions where status = 'completed'", &[]),
         i64::from(sessions)
@@ -154,9 +154,9 @@ fn a_retry_that_is_due_soon_is_waited_for() {
         .execute(&format!("select dialectic.add_model('shaky', 'simulator', settings => '{faults}')"), &[])
         .expect("add_model");
     client.execute("select dialectic.set_config('retry_base_seconds', '0')", &[]).expect("set_config");
-    let session = generated(&mut client, &["shaky"]);
     let begun = Instant::now();
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    let session = generated(&mut client, &["shaky"]);
+    work(&mut client);
     assert!(begun.elapsed() >= Duration::from_millis(400));
     let outcomes: Vec<String> = column(
         &mut client,
@@ -169,7 +169,7 @@ fn a_retry_that_is_due_soon_is_waited_for() {
 
 #[test]
 fn a_retry_that_is_due_late_is_not_waited_for() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
     client.batch_execute("update dialectic.jobs set run_at = now() + interval '1 hour'").expect("later");
@@ -181,7 +181,7 @@ fn a_retry_that_is_due_late_is_not_waited_for() {
 
 #[test]
 fn only_an_admin_may_work_the_queue() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let mut user = database.connect_as("law_queue_user");
     let mut admin = database.connect_as("law_queue_admin");

@@ -16,7 +16,7 @@ fn stage_runs(client: &mut Client, session: Uuid) -> Vec<String> {
 }
 
 /// Works every job that comes up by hand: plans are planned, and each request is answered by `write`.
-fn work(client: &mut Client, mut write: impl FnMut(&mut Client, &Claim, &str) -> String) {
+fn write_all(client: &mut Client, mut write: impl FnMut(&mut Client, &Claim, &str) -> String) {
     loop {
         let claimed = claim(client, "hand", 100);
         if claimed.is_empty() {
@@ -47,7 +47,7 @@ fn a_model_that_fails_once_is_tried_again_and_both_attempts_are_charged() {
     let project = fan_project(&mut client, 1);
     record_moves(&mut client);
     let session = begin(&mut client, project, &["flaky"]);
-    run_pending(&mut client);
+    work(&mut client);
     let leaf: Uuid = one(&mut client, "select id from dialectic.jobs where kind = 'execute'", &[]);
     assert_eq!(moves(&mut client, leaf), ["processing", "retrying", "processing", "completed"]);
     assert_eq!(one::<i32>(&mut client, "select attempt_count from dialectic.jobs where id = $1", &[&leaf]), 2);
@@ -73,7 +73,7 @@ fn a_model_that_fails_more_often_than_it_may_fails_for_good() {
         .expect("a model that always fails");
     let project = fan_project(&mut client, 1);
     let session = begin(&mut client, project, &["broken"]);
-    run_pending(&mut client);
+    work(&mut client);
     let leaf: String = one(
         &mut client,
         "select concat_ws(' ', status, attempt_count) from dialectic.jobs where kind = 'execute'",
@@ -90,11 +90,11 @@ fn the_root_of_a_review_waits_for_its_critiques_is_woken_once_and_completes() {
     let database = Database::new();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a", "sim-b"]);
-    run_pending(&mut client);
+    work(&mut client);
+    record_moves(&mut client);
     client.query("select dialectic.submit_stage($1)", &[&session]).expect("submit_stage");
     let roots: Vec<Uuid> = column(&mut client, "select job_id from dialectic.generate($1)", &[&session]);
-    record_moves(&mut client);
-    run_pending(&mut client);
+    work(&mut client);
     for root in roots {
         let through = ["processing", "waiting_for_children", "pending_next_step", "processing", "completed"];
         assert_eq!(moves(&mut client, root), through);
@@ -118,7 +118,7 @@ fn after_a_failed_stage_a_successful_re_run_completes_it_in_the_same_iteration()
         )
         .expect("a model that fails");
     let session = generated(&mut client, &["sim-a", "ill"]);
-    run_pending(&mut client);
+    work(&mut client);
     assert_eq!(stage_runs(&mut client, session), ["thesis 1 failed"]);
     assert_eq!(session_status(&mut client, session), "failed");
     refused_with(&mut client, "select dialectic.submit_stage($1)", &[&session], "55000", "thesis");
@@ -127,7 +127,7 @@ fn after_a_failed_stage_a_successful_re_run_completes_it_in_the_same_iteration()
     let roots: Vec<Uuid> = column(&mut client, "select job_id from dialectic.generate($1)", &[&session]);
     assert_eq!(roots.len(), 2);
     assert_eq!(session_status(&mut client, session), "active");
-    run_pending(&mut client);
+    work(&mut client);
     assert_eq!(stage_runs(&mut client, session), ["thesis 1 completed"]);
     assert_eq!(session_status(&mut client, session), "active");
     let written: Vec<String> = column(
@@ -146,13 +146,13 @@ fn after_a_failed_plan_a_successful_re_run_completes_the_stage() {
     let mut client = database.connect();
     let project = fan_project(&mut client, 0);
     let session = begin(&mut client, project, &["sim-a"]);
-    plan_roots(&mut client, 1, "failed");
+    work(&mut client);
     let message: String = one(&mut client, "select error_details ->> 'message' from dialectic.jobs", &[]);
     assert!(message.contains("leaf") && message.contains("general_resource"), "{message}");
     assert_eq!(stage_runs(&mut client, session), ["fan 1 failed"]);
     client.query("select dialectic.add_resource($1, 'text', 'Text')", &[&project]).expect("add_resource");
     client.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
-    run_pending(&mut client);
+    work(&mut client);
     assert_eq!(stage_runs(&mut client, session), ["fan 1 completed"]);
     assert_eq!(session_status(&mut client, session), "completed");
     assert_sound(&mut client);
@@ -160,7 +160,7 @@ fn after_a_failed_plan_a_successful_re_run_completes_the_stage() {
 
 #[test]
 fn a_job_paused_while_it_ran_is_resumed_and_the_answer_of_its_old_claim_ignored() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaves) = fanned(&mut client, 2);
     let session: Uuid = one(&mut client, "select session_id from dialectic.jobs limit 1", &[]);
@@ -197,10 +197,10 @@ fn marks(text: &str, form: &str) -> Vec<String> {
 
 #[test]
 fn what_is_planned_is_what_is_sent() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a", "sim-b", "sim-c"]);
-    work(&mut client, |_, job, _| format!("[thesis by {}]", job.model));
+    write_all(&mut client, |_, job, _| format!("[thesis by {}]", job.model));
 
     let next = |client: &mut Client| {
         client.query("select dialectic.submit_stage($1)", &[&session]).expect("submit_stage");
@@ -210,7 +210,7 @@ fn what_is_planned_is_what_is_sent() {
                    join dialectic.jobs t on t.lineage_id = j.lineage_id and t.step_key = 'thesis' where j.id = $1";
     let mut critiques = BTreeSet::new();
     next(&mut client);
-    work(&mut client, |client, job, prompt| {
+    write_all(&mut client, |client, job, prompt| {
         let theses = marks(prompt, "[thesis by ");
         assert_eq!(theses.len(), 1, "{prompt}");
         assert_eq!(one::<String>(client, planned, &[&job.job]), format!("{0} {1} {0}", job.model, theses[0]));
@@ -221,7 +221,7 @@ fn what_is_planned_is_what_is_sent() {
 
     let mut pairs = BTreeSet::new();
     next(&mut client);
-    work(&mut client, |client, job, prompt| {
+    write_all(&mut client, |client, job, prompt| {
         let (theses, reviews) = (marks(prompt, "[thesis by "), marks(prompt, "[review by "));
         let step: String = one(client, "select step_key from dialectic.jobs where id = $1", &[&job.job]);
         if step == "pairwise" {
@@ -240,7 +240,7 @@ fn what_is_planned_is_what_is_sent() {
 
 #[test]
 fn a_new_iteration_keeps_the_old_and_the_next_stage_reads_the_newest_that_completed() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
     let generate = |client: &mut Client, stage: &str| {
@@ -248,20 +248,20 @@ fn a_new_iteration_keeps_the_old_and_the_next_stage_reads_the_newest_that_comple
     };
     let submit =
         |client: &mut Client| -> Option<String> { one(client, "select dialectic.submit_stage($1)", &[&session]) };
-    work(&mut client, |_, _, _| "[thesis by first]".to_owned());
+    write_all(&mut client, |_, _, _| "[thesis by first]".to_owned());
     assert_eq!(submit(&mut client).as_deref(), Some("antithesis"));
     generate(&mut client, "antithesis");
-    work(&mut client, |_, _, prompt| marks(prompt, "[thesis by ").join(" and "));
+    write_all(&mut client, |_, _, prompt| marks(prompt, "[thesis by ").join(" and "));
 
     generate(&mut client, "thesis");
     assert_eq!(stage_runs(&mut client, session), ["thesis 1 completed", "antithesis 1 completed", "thesis 2 running"]);
-    work(&mut client, |_, _, _| "[thesis by second]".to_owned());
+    write_all(&mut client, |_, _, _| "[thesis by second]".to_owned());
     assert_eq!(submit(&mut client).as_deref(), Some("antithesis"));
     generate(&mut client, "antithesis");
-    work(&mut client, |_, _, prompt| marks(prompt, "[thesis by ").join(" and "));
+    write_all(&mut client, |_, _, prompt| marks(prompt, "[thesis by ").join(" and "));
     // A third iteration of the review alone: its theses are those of the second.
     generate(&mut client, "antithesis");
-    work(&mut client, |_, _, prompt| marks(prompt, "[thesis by ").join(" and "));
+    write_all(&mut client, |_, _, prompt| marks(prompt, "[thesis by ").join(" and "));
 
     let kept: Vec<String> = column(
         &mut client,
@@ -284,14 +284,14 @@ fn a_new_iteration_keeps_the_old_and_the_next_stage_reads_the_newest_that_comple
 
 #[test]
 fn a_session_that_does_not_advance_by_itself_opens_each_stage_when_it_is_told() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
     let submit = "select dialectic.submit_stage($1)";
     for (stage, next) in [("thesis", Some("antithesis")), ("antithesis", Some("synthesis")), ("synthesis", None)] {
         let error = refused_with(&mut client, submit, &[&session], "55000", stage);
         assert!(error.detail().is_some_and(|detail| detail.contains("running")), "{error:?}");
-        run_pending(&mut client);
+        work(&mut client);
         let jobs = "select count(*) from dialectic.jobs where session_id = $1";
         let before: i64 = one(&mut client, jobs, &[&session]);
         assert_eq!(one::<Option<String>>(&mut client, submit, &[&session]).as_deref(), next);

@@ -31,7 +31,7 @@ fn a_step_deleted_from_the_seed_is_not_planned_any_more() {
     let synthesis_calls = |client: &mut postgres::Client| -> i64 {
         let session: Uuid =
             one(client, "select dialectic.run('Why seeds?', models => '{sim-a,sim-b}', process => 'essay')", &[]);
-        client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+        work(client);
         one(
             client,
             "select count(*) from dialectic.contributions where session_id = $1 and stage = 'synthesis'",
@@ -73,11 +73,11 @@ fn what_a_user_defines_stands_beside_what_shipped_and_wins() {
 
 #[test]
 fn a_session_keeps_the_prompts_it_started_with() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a"]);
     client.query("select dialectic.set_prompt('essay_thesis', 'Changed meanwhile.')", &[]).expect("a new version");
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    hand_over(&mut client);
     let sent: String = one(
         &mut client,
         "select content from dialectic.resources where session_id = $1 and resource_type = 'turn_prompt'",
@@ -85,7 +85,7 @@ fn a_session_keeps_the_prompts_it_started_with() {
     );
     assert!(!sent.contains("Changed meanwhile."));
     let later = generated(&mut client, &["sim-a"]);
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    work(&mut client);
     let sent: String = one(
         &mut client,
         "select content from dialectic.resources where session_id = $1 and resource_type = 'turn_prompt'",

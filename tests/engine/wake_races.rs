@@ -10,7 +10,7 @@ use std::sync::Barrier;
 
 #[test]
 fn two_siblings_that_complete_at_once_wake_their_parent_exactly_once() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaves) = fanned(&mut client, 2);
     record_moves(&mut client);
@@ -24,7 +24,7 @@ fn two_siblings_that_complete_at_once_wake_their_parent_exactly_once() {
 
 #[test]
 fn a_child_that_fails_while_its_sibling_completes_fails_their_parent_and_nobody_wakes_it() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaves) = fanned(&mut client, 2);
     record_moves(&mut client);
@@ -54,7 +54,7 @@ fn plan(client: &mut Client, root: &Claim) -> String {
 
 #[test]
 fn a_child_that_ends_before_its_parent_begins_to_wait_does_not_strand_it() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaf) = root_claimed_beside_its_last_child(&mut client);
     let (child, parent) = overlapping(&database, |a| answer(a, &leaf, "done"), |b| plan(b, &root));
@@ -65,7 +65,7 @@ fn a_child_that_ends_before_its_parent_begins_to_wait_does_not_strand_it() {
 
 #[test]
 fn a_parent_that_begins_to_wait_while_its_last_child_ends_is_woken_once() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaf) = root_claimed_beside_its_last_child(&mut client);
     let (parent, child) = overlapping(&database, |a| plan(a, &root), |b| answer(b, &leaf, "done"));
@@ -81,7 +81,7 @@ fn wait_for(client: &mut Client, job: &Claim, prerequisites: &[Uuid]) -> String 
 
 #[test]
 fn all_three_jobs_that_wait_for_one_prerequisite_are_woken() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (root, leaves) = fanned(&mut client, 5);
     for waiter in &leaves[1..4] {
@@ -109,7 +109,7 @@ fn all_three_jobs_that_wait_for_one_prerequisite_are_woken() {
 
 #[test]
 fn a_dependency_on_a_job_that_has_ended_does_not_wait() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, leaves) = fanned(&mut client, 2);
     answer(&mut client, &leaves[0], "done");
@@ -120,7 +120,7 @@ fn a_dependency_on_a_job_that_has_ended_does_not_wait() {
 
 #[test]
 fn a_dependency_declared_while_its_prerequisite_ends_does_not_wait() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, leaves) = fanned(&mut client, 2);
     let (_, outcome) =
@@ -131,7 +131,7 @@ fn a_dependency_declared_while_its_prerequisite_ends_does_not_wait() {
 
 #[test]
 fn a_prerequisite_that_ends_while_a_dependency_on_it_is_declared_wakes_the_waiter() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let (_, leaves) = fanned(&mut client, 2);
     record_moves(&mut client);
@@ -144,7 +144,7 @@ fn a_prerequisite_that_ends_while_a_dependency_on_it_is_declared_wakes_the_waite
 
 #[test]
 fn in_200_rounds_eight_last_children_at_the_same_instant_wake_their_parent_once() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let project = fan_project(&mut client, 8);
     record_moves(&mut client);
@@ -177,11 +177,11 @@ fn in_200_rounds_eight_last_children_at_the_same_instant_wake_their_parent_once(
 
 #[test]
 fn two_roots_that_wait_for_each_others_steps_both_complete() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a", "sim-b"]);
     for _ in 0..2 {
-        run_pending(&mut client);
+        work(&mut client);
         client.query("select dialectic.submit_stage($1)", &[&session]).expect("submit_stage");
         client.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
     }
@@ -205,7 +205,7 @@ fn two_roots_that_wait_for_each_others_steps_both_complete() {
     let (first, second) = overlapping(&database, |one| plan(one, &roots[0]), |other| plan(other, &roots[1]));
     assert_eq!((first.as_str(), second.as_str()), ("waiting_for_children", "waiting_for_children"));
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.jobs where step_key = 'reduce'", &[]), 4);
-    run_pending(&mut client);
+    hand_over(&mut client);
     let ended: Vec<String> = column(
         &mut client,
         "select j.status from dialectic.jobs j join dialectic.stage_runs r on r.id = j.stage_run_id \
@@ -219,11 +219,11 @@ fn two_roots_that_wait_for_each_others_steps_both_complete() {
 
 #[test]
 fn a_root_with_nothing_left_to_do_waits_for_the_other_model_and_is_woken_by_it() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     let session = generated(&mut client, &["sim-a", "sim-b"]);
     for _ in 0..2 {
-        run_pending(&mut client);
+        work(&mut client);
         client.query("select dialectic.submit_stage($1)", &[&session]).expect("submit_stage");
         client.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
     }

@@ -6,7 +6,7 @@ use postgres::Client;
 
 #[test]
 fn a_model_that_is_gone_is_named() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     client.execute("select dialectic.add_model('gone', 'simulator')", &[]).expect("add_model");
     planned(&mut client, &["gone"]);
@@ -30,7 +30,7 @@ fn fail(client: &mut Client, class: &str, retry_after: &str) {
 
 #[test]
 fn a_provider_that_is_paused_or_throttled_is_named() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     planned(&mut client, &["sim-a"]);
     fail(&mut client, "throttled", "'1 hour'");
@@ -56,7 +56,7 @@ fn a_provider_that_is_paused_or_throttled_is_named() {
 
 #[test]
 fn a_job_that_is_not_due_says_when_and_why() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     planned(&mut client, &["sim-a"]);
     fail(&mut client, "transient", "'1 hour'");
@@ -64,7 +64,7 @@ fn a_job_that_is_not_due_says_when_and_why() {
     let tried = format!("tried again at {at}; the last attempt failed: no luck");
     blocks(&mut client, &[("plan", "sim-a", WAITS_FOR_ONE), ("execute", "sim-a", &tried)]);
 
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
     let at: String =

@@ -13,7 +13,7 @@ fn a_cut_call_is_lost_and_costs_nothing(
     cut: impl FnOnce(&mut Client, i32, Instant) -> Instant,
     sqlstate: &str,
 ) {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     latency(&mut client, "slow", 60_000);
     let session: Uuid =
@@ -32,7 +32,7 @@ fn a_cut_call_is_lost_and_costs_nothing(
     if sqlstate == "57014" {
         assert_eq!(one::<i32>(&mut worker, "select 1", &[]), 1);
     }
-    eventually("its lock is released", || one::<i64>(&mut client, "select claimers from dialectic.health()", &[]) == 0);
+    eventually("its lock is released", || claimers(&mut client) == 0);
 
     latency(&mut client, "slow", 0);
     let begun = Instant::now();
@@ -80,7 +80,7 @@ fn a_terminated_run_pending_loses_only_its_call() {
 
 #[test]
 fn no_snapshot_is_held_while_a_model_is_called() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     latency(&mut client, "slow", 60_000);
     client.execute("select dialectic.run('Why laws?', models => '{slow}', process => 'essay')", &[]).expect("run");
@@ -89,13 +89,11 @@ fn no_snapshot_is_held_while_a_model_is_called() {
 
 #[test]
 fn no_snapshot_is_held_while_a_retry_is_waited_for() {
-    let database = Database::new();
+    let database = Database::by_hand();
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
     client.batch_execute("update dialectic.jobs set run_at = now() + interval '29 seconds'").expect("later");
-    nothing_is_held_by_the_one_who_waits(&database, &mut client, |client| {
-        one::<i64>(client, "select claimers from dialectic.health()", &[]) == 1
-    });
+    nothing_is_held_by_the_one_who_waits(&database, &mut client, |client| claimers(client) == 1);
 }
 
 fn nothing_is_held_by_the_one_who_waits(database: &Database, client: &mut Client, waits: impl Fn(&mut Client) -> bool) {

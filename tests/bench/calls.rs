@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 const MODELS: [&str; 4] = ["bench-a", "bench-b", "bench-c", "bench-d"];
 /// n, then n², then n³+n²+n.
 const CALLS_PER_ESSAY: i32 = 4 + 16 + 64 + 16 + 4;
+/// Enough for the shortest answer, hardly more.
+const WORDS: i32 = 375;
 /// The shortest prompt and the shortest answer that count.
 const PROMPT: i32 = 4096;
 const ANSWER: i32 = 2048;
@@ -43,7 +45,7 @@ pub(crate) fn measure() -> Vec<Figure> {
 fn run(essays: i32) -> (f64, Value) {
     let (_database, mut client) = fresh();
     for name in MODELS {
-        model(&mut client, name, 0, 380);
+        model(&mut client, name, 0, WORDS);
     }
     let commits = "select xact_commit from pg_stat_database where datname = current_database()";
     let commits_before: i64 = one(&mut client, commits, &[]);
@@ -105,7 +107,7 @@ fn assert_real(client: &mut Client, calls: i32) -> Value {
 
 /// A request of its own for each essay, just long enough for a prompt of 4 kB around it.
 fn request(essay: i32) -> String {
-    const WORDS: [&str; 24] = [
+    const NOUNS: [&str; 24] = [
         "harbour",
         "ledger",
         "orchard",
@@ -136,7 +138,7 @@ fn request(essay: i32) -> String {
         format!("Essay {essay}: how should a town of {} people decide about its", random.random_range(900..90_000));
     while text.len() < 230 {
         text.push(' ');
-        text.push_str(WORDS.choose(&mut random).expect("a word"));
+        text.push_str(NOUNS.choose(&mut random).expect("a word"));
     }
     text.push('?');
     text

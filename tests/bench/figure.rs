@@ -30,8 +30,8 @@ impl Figure {
     }
 
     /// A row without a figure, since what it measured was not sound.
-    pub(crate) fn broken(row: &'static str) -> Figure {
-        let what = "broken, see above".to_owned();
+    pub(crate) fn broken(row: &'static str, why: &str) -> Figure {
+        let what = format!("broken: {}", why.lines().next().unwrap_or_default());
         Figure { row, what, unit: "", measured: None, bound: Bound::Free, with: Value::Null }
     }
 

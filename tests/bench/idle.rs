@@ -22,7 +22,7 @@ pub(crate) fn measure() -> Vec<Figure> {
     std::thread::sleep(WATCHED);
     let after = pids.map(process::switches);
     let figure = |name: &str, at: usize| {
-        let switches = (after[at] - before[at]) as f64;
+        let switches = process::between(&before[at], &after[at]) as f64;
         let seconds = WATCHED.as_secs();
         Figure::new(
             format!("context switches of the idle {name} in {seconds} s"),

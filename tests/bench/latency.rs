@@ -43,6 +43,8 @@ fn run(sessions: i32) -> Vec<f64> {
             // Client and server share one machine and so one clock.
             let sent = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros() as i64;
             transaction.commit().expect("commit");
+            // First without a query, which would be in the worker's way.
+            process::at_rest(pid);
             all_completed(&mut client);
             let opened: i64 = one(
                 &mut client,

@@ -17,6 +17,7 @@ mod process;
 mod soak;
 
 use figure::Figure;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         // What broke a row has been printed; it takes no other row with it.
         match catch_unwind(AssertUnwindSafe(measure)) {
             Ok(measured) => figures.extend(measured.into_iter().map(|figure| figure.of(name))),
-            Err(_) => figures.push(Figure::broken(name)),
+            Err(why) => figures.push(Figure::broken(name, &message(why.as_ref()))),
         }
         eprintln!("     {name}: {:.1} s", begun.elapsed().as_secs_f64());
     }
@@ -66,4 +67,9 @@ fn main() -> ExitCode {
         }
     }
     if figures.iter().all(Figure::holds) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| Some((*panic.downcast_ref::<&str>()?).to_owned())).unwrap_or_default()
 }

@@ -2,6 +2,9 @@
 //!
 //! Reads /proc and nothing else; never signals a process.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,7 +29,7 @@ impl Memory {
     }
 }
 
-fn status(path: &str) -> Option<String> {
+fn status(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
@@ -36,7 +39,7 @@ fn field(status: &str, name: &str) -> u64 {
 }
 
 pub(crate) fn memory(pid: i32) -> Memory {
-    let status = status(&format!("/proc/{pid}/status")).expect("the process runs");
+    let status = status(format!("/proc/{pid}/status")).expect("the process runs");
     Memory {
         rss: field(&status, "VmRSS"),
         anonymous: field(&status, "RssAnon"),
@@ -45,13 +48,26 @@ pub(crate) fn memory(pid: i32) -> Memory {
     }
 }
 
-/// How often the threads of a process were switched, by their own will or not.
-pub(crate) fn switches(pid: i32) -> u64 {
+/// How often each thread of a process was switched, by its own will or not.
+pub(crate) type Switches = BTreeMap<OsString, u64>;
+
+pub(crate) fn switches(pid: i32) -> Switches {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
+    let count =
+        |status: String| field(&status, "voluntary_ctxt_switches") + field(&status, "nonvoluntary_ctxt_switches");
     threads
-        .filter_map(|thread| status(thread.ok()?.path().join("status").to_str()?))
-        .map(|status| field(&status, "voluntary_ctxt_switches") + field(&status, "nonvoluntary_ctxt_switches"))
-        .sum()
+        .filter_map(|thread| {
+            let thread = thread.ok()?;
+            Some((thread.file_name(), count(status(thread.path().join("status"))?)))
+        })
+        .collect()
+}
+
+/// The switches between two looks; a thread that ended meanwhile counts as one.
+pub(crate) fn between(before: &Switches, after: &Switches) -> u64 {
+    let more = |(thread, count): (&OsString, &u64)| count - before.get(thread).unwrap_or(&0);
+    let gone = before.keys().filter(|thread| !after.contains_key(*thread)).count();
+    after.iter().map(more).sum::<u64>() + gone as u64
 }
 
 /// Returns when the process has not run for a moment.

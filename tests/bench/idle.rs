@@ -1,4 +1,7 @@
 //! What the engine does when there is nothing to do: how often the kernel had to run the launcher and the worker.
+//!
+//! The figure is that of the main thread, as in /proc/PID/status. Call threads that wind down after the last call are counted
+//! beside it.
 
 use crate::figure::{Bound, Figure};
 use crate::ground::{all_completed, assert_done, begin, fan_project, fresh, launcher, model, worker};
@@ -22,14 +25,14 @@ pub(crate) fn measure() -> Vec<Figure> {
     std::thread::sleep(WATCHED);
     let after = pids.map(process::switches);
     let figure = |name: &str, at: usize| {
-        let switches = process::between(&before[at], &after[at]) as f64;
+        let (main, all) = process::between(pids[at], &before[at], &after[at]);
         let seconds = WATCHED.as_secs();
         Figure::new(
             format!("context switches of the idle {name} in {seconds} s"),
-            switches,
+            main as f64,
             "",
             Bound::AtMost(2.0),
-            json!({}),
+            json!({"all_threads": all, "threads": [before[at].len(), after[at].len()]}),
         )
     };
     vec![figure("launcher", 0), figure("worker", 1)]

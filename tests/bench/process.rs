@@ -63,11 +63,12 @@ pub(crate) fn switches(pid: i32) -> Switches {
         .collect()
 }
 
-/// The switches between two looks; a thread that ended meanwhile counts as one.
-pub(crate) fn between(before: &Switches, after: &Switches) -> u64 {
-    let more = |(thread, count): (&OsString, &u64)| count - before.get(thread).unwrap_or(&0);
-    let gone = before.keys().filter(|thread| !after.contains_key(*thread)).count();
-    after.iter().map(more).sum::<u64>() + gone as u64
+/// The switches between two looks, of the main thread and of all; a thread that ended meanwhile counts as one.
+pub(crate) fn between(pid: i32, before: &Switches, after: &Switches) -> (u64, u64) {
+    let main = OsString::from(pid.to_string());
+    let more = |thread: &OsString| after[thread] - before.get(thread).unwrap_or(&0);
+    let gone = before.keys().filter(|thread| !after.contains_key(*thread)).count() as u64;
+    (more(&main), after.keys().map(more).sum::<u64>() + gone)
 }
 
 /// Returns when the process has not run for a moment.

@@ -4,7 +4,8 @@
 //! all of the time is the engine's.
 
 use crate::figure::{Bound, Figure, median};
-use crate::ground::{Setting, all_completed, assert_done, fresh, model, sized};
+use crate::ground::{Setting, all_completed, assert_done, fresh, model, sized, worker};
+use crate::process;
 use dialectic_tests::*;
 use postgres::Client;
 use rand::rngs::StdRng;
@@ -62,6 +63,8 @@ fn run(essays: i32) -> (f64, Value) {
     }
     transaction.commit().expect("commit");
     all_completed(&mut client);
+    let pid = worker(&mut client);
+    let cpu = process::cpu_seconds(pid);
     let wal: f64 =
         one(&mut client, "select (pg_current_wal_insert_lsn() - $1::text::pg_lsn)::double precision", &[&wal]);
     let calls = essays * CALLS_PER_ESSAY;
@@ -76,7 +79,7 @@ fn run(essays: i32) -> (f64, Value) {
     let rate = f64::from(calls) / seconds;
     let details = json!({
         "calls": calls, "seconds": seconds, "per_second": rate, "bytes": sizes,
-        "wal_bytes_per_call": wal / f64::from(calls), "commits": commits
+        "worker_cpu_ms_per_call": cpu * 1000.0 / f64::from(calls), "wal_bytes_per_call": wal / f64::from(calls), "commits": commits
     });
     (rate, details)
 }

@@ -221,14 +221,20 @@ fn alter(name: &str, statement: &str, is_there: impl Fn(String) -> bool) {
     until(statement, || is_there(one(&mut connect_to("postgres"), "select current_setting($1)", &[&name])));
 }
 
-/// What the figures were taken on.
-pub(crate) fn machine() -> Value {
+/// What the figures were taken on. A load far above one at the start means that somebody else was busy.
+pub(crate) fn machine(load: f64) -> Value {
     let mut client = connect_to("postgres");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let mut facts = json!({"cores": cores, "scale": scale()});
+    let mut facts = json!({"cores": cores, "scale": scale(), "load at the start": load});
     for setting in ["server_version", "fsync", "synchronous_commit", "shared_buffers", "dialectic.max_concurrent_calls"]
     {
         facts[setting] = json!(one::<String>(&mut client, "select current_setting($1)", &[&setting]));
     }
     facts
+}
+
+/// How many processes wanted to run, of late.
+pub(crate) fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         eprintln!("error: no row {unknown}; there are: {}", known.join(" "));
         return ExitCode::from(2);
     }
+    let load = ground::load();
     let mut figures = Vec::new();
     for (name, by_default, measure) in ROWS {
         if named.is_empty() && !by_default || !named.is_empty() && !named.iter().any(|n| n == name) {
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
         }
         eprintln!("     {name}: {:.1} s", begun.elapsed().as_secs_f64());
     }
-    let machine = catch_unwind(ground::machine).unwrap_or_default();
+    let machine = catch_unwind(|| ground::machine(load)).unwrap_or_default();
     print!("{}", figure::table(&figures, &machine));
     if let Ok(path) = std::env::var("BENCH_JSON") {
         let json = serde_json::to_string_pretty(&figure::json(&figures, &machine)).unwrap_or_default();

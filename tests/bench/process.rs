@@ -48,6 +48,17 @@ pub(crate) fn memory(pid: i32) -> Memory {
     }
 }
 
+/// Processor time of all threads since the process began, in seconds.
+pub(crate) fn cpu_seconds(pid: i32) -> f64 {
+    // The kernel counts in hundredths for every program.
+    const TICKS: f64 = 100.0;
+    let stat = status(format!("/proc/{pid}/stat")).expect("the process runs");
+    // The name is in brackets and may hold anything; user and system time are the 12th and 13th after it.
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    ticks.sum::<f64>() / TICKS
+}
+
 /// How often each thread of a process was switched, by its own will or not.
 pub(crate) type Switches = BTreeMap<OsString, u64>;
 

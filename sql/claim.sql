@@ -30,11 +30,16 @@ as $$
           and l.pid::text = split_part(claimer, ':', 2))
 $$;
 
-create function _any_claimer_lives() returns boolean
-    language sql
+-- Whether anybody would take a due job: a worker that is switched off lives, and takes none.
+create function _any_claimer_works() returns boolean
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select exists (select from _claimer_locks)
+declare
+    is_idle boolean := coalesce(_worker_state() = 'served', false) and get_config('worker_enabled') <> 'true';
+begin
+    return (select count(*) from _claimer_locks) > is_idle::integer;
+end
 $$;
 
 create function claim_jobs(worker text, max_jobs integer, lease interval default '5 min') returns setof jobs

@@ -2,7 +2,7 @@
 
 create view blocked with (security_invoker) as
     -- Read once: the clock and the claimers move while the view is read, and asking for each job is slow.
-    with at as materialized (select _now() as moment, _any_claimer_lives() as worked)
+    with at as materialized (select _now() as moment, _any_claimer_works() as worked)
     select j.session_id, j.id as job_id, j.kind, j.step_key, j.model, j.status,
            case
                when j.status = 'paused_user' then 'paused by a person; resume() lets it go on'
@@ -27,6 +27,8 @@ create view blocked with (security_invoker) as
                    then format('tried again at %s; the last attempt failed: %s', j.run_at, j.error_details ->> 'message')
                when j.run_at > at.moment then format('not due until %s', j.run_at)
                when j.is_test_job then 'a test job: only run_pending works it'
+               when not at.worked and get_config('worker_enabled') <> 'true'
+                   then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
                when not at.worked then 'no worker: nobody works the queue; CALL dialectic.run_pending()'
                -- A claimer may have come or gone while the view was read.
                else 'due now: the next claim takes it'
@@ -52,7 +54,7 @@ create function health(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    worker_alive := _worker_state() = 'served';
+    worker_alive := coalesce(_worker_state() = 'served', false);
     preloaded := _is_preloaded();
     select count(*) into claimers from _claimer_locks;
     select count(*), _now() - min(j.run_at) into queue_depth, oldest_due_job
@@ -70,6 +72,8 @@ begin
     problems := array_remove(array[
         case when not preloaded
              then 'no worker: add pg_dialectic to shared_preload_libraries and restart the server; until then CALL dialectic.run_pending()'
+             when queue_depth > 0 and not _any_claimer_works() and get_config('worker_enabled') <> 'true'
+             then format('%s jobs are due and the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')', queue_depth)
              when _worker_state() = 'refused'
              then 'no worker: the server has no process left for it; raise max_worker_processes and restart the server'
              when not worker_alive and queue_depth > 0 and claimers = 0

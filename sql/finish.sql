@@ -124,6 +124,7 @@ create function _keep_replies(
 as $$
 declare
     moment  timestamptz := _now();
+    -- Only a running job has a claim, and a claim is drawn once: to have it is to be running for it.
     current uuid[];
 begin
     perform from sessions s
@@ -133,7 +134,7 @@ begin
     current := array(
         select j.id
         from unnest(job_ids, claim_ids) as r(job_id, claim_id)
-        join jobs j on j.id = r.job_id and j.status = 'processing' and j.claim_id = r.claim_id);
+        join jobs j on j.id = r.job_id and j.claim_id = r.claim_id);
 
     -- Every call that came back is closed and costed, in time or not; one closed already is left as it is.
     update model_calls c

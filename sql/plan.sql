@@ -23,7 +23,7 @@ begin
                 limit 1),
                greatest(s.last_turn, _claim_turn())
         from unnest(job_ids, claim_ids) as claim(job_id, claim_id)
-        join jobs j on j.id = claim.job_id and j.status = 'processing' and j.claim_id = claim.claim_id and j.kind = 'plan'
+        join jobs j on j.id = claim.job_id and j.claim_id = claim.claim_id and j.kind = 'plan'
         join sessions s on s.id = j.session_id
         join stage_runs run on run.id = j.stage_run_id
         order by j.id;

@@ -19,7 +19,7 @@ begin
                (select count(*) from model_calls c where c.job_id = j.id) + 1,
                (select r.content from resources r where r.job_id = j.id)
         from unnest(job_ids) as claimed(id)
-        join jobs j on j.id = claimed.id and j.status = 'processing'
+        join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
         join stage_runs run on run.id = j.stage_run_id
         left join _current_models m on m.name = j.model
@@ -65,7 +65,7 @@ begin
     return query
         select distinct on (r.project_id) r.project_id, r.content
         from resources r
-        where r.project_id = any (project_ids) and r.resource_type = 'initial_user_prompt'
+        where r.project_id = any (project_ids) and r.resource_type = 'initial_user_prompt' and r.job_id is null
         order by r.project_id, r.version desc;
 end
 $$;
@@ -82,7 +82,7 @@ begin
     select 'turn_prompt', s.project_id, s.id, j.id, run.stage, run.iteration, j.model, j.document_key, j.lineage_id,
            'application/json', made.prompt
     from unnest(job_ids, claim_ids, prompts) as made(job_id, claim_id, prompt)
-    join jobs j on j.id = made.job_id and j.status = 'processing' and j.claim_id = made.claim_id
+    join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
     where made.prompt is not null
@@ -91,7 +91,7 @@ begin
         insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model)
         select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, m.provider, j.model
         from unnest(job_ids, claim_ids) as made(job_id, claim_id)
-        join jobs j on j.id = made.job_id and j.status = 'processing' and j.claim_id = made.claim_id
+        join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
         join _current_models m on m.name = j.model
         on conflict on constraint model_calls_job_id_claim_id_key do nothing
         returning c.job_id;

@@ -18,7 +18,8 @@ begin
             ('contributions', 'session_id in (select s.id from dialectic.sessions s)'),
             ('resources', 'project_id in (select p.id from dialectic.projects p)'),
             ('model_calls', 'session_id in (select s.id from dialectic.sessions s)'),
-            ('definitions', 'id in (select s.definition_id from dialectic.sessions s)')
+            ('definitions', 'id in (select s.definition_id from dialectic.sessions s)'),
+            ('lanes', 'false')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
@@ -54,7 +55,7 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_lives', '_document_path', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
+                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_document_path', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
                                  '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
                                  '_request_texts', '_request_prompts', '_open_calls', '_keep_replies') then kind = 'admin'

@@ -55,7 +55,7 @@ begin
         select held.claim_id
         from unnest(job_ids, claim_ids) as held(job_id, claim_id)
         where not exists (
-            select from jobs j where j.id = held.job_id and j.status = 'processing' and j.claim_id = held.claim_id);
+            select from jobs j where j.id = held.job_id and j.claim_id = held.claim_id);
 end
 $$;
 

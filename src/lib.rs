@@ -55,7 +55,8 @@ extension_sql_file!(
         api::job::_ready_statuses,
         api::job::_queued_statuses,
         worker::wake::_claim_floor,
-        worker::wake::_raise_floor
+        worker::wake::_raise_floor,
+        api::identity::_worker_state
     ]
 );
 extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["claim", api::plan::_plan_recipe]);

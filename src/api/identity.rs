@@ -32,7 +32,7 @@ fn _is_preloaded() -> bool {
 
 /// Where this database stands with its worker: wanted, starting, served, fallen, refused or held; null when it never asked for one.
 #[pg_extern(volatile, parallel_restricted)]
-fn _worker_state() -> Option<&'static str> {
+pub(crate) fn _worker_state() -> Option<&'static str> {
     use crate::worker::board::{self, State};
     // SAFETY: set at the start of the process.
     board::state(unsafe { pg_sys::MyDatabaseId }.to_u32()).map(|state| match state {

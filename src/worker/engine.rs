@@ -282,7 +282,7 @@ impl Engine {
             let planned = plans.len();
             let (jobs, ids) = plans.drain(..).map(|claim| (claim.job, claim.id)).unzip();
             plan::plan_jobs(jobs, ids)?;
-            let room = room.saturating_sub(calls.len());
+            let room = room.saturating_sub(done.claimed);
             if room == 0 || (round > 0 && planned == 0) {
                 break;
             }

@@ -254,7 +254,7 @@ fn foreign_keys_run_one_way() {
         "select count(*) from pg_constraint where contype = 'f' and connamespace = 'dialectic'::regnamespace",
         &[],
     );
-    assert!(keys > 10, "{keys} foreign keys");
+    assert!(keys > 6, "{keys} foreign keys");
     none(
         &mut client,
         "with recursive reach(origin, here) as ( \
@@ -263,4 +263,31 @@ fn foreign_keys_run_one_way() {
              select r.origin, c.confrelid from reach r join pg_constraint c on c.conrelid = r.here and c.contype = 'f') \
          select origin::regclass::text from reach where origin = here",
     );
+}
+
+#[test]
+fn what_a_session_made_goes_with_it_and_nothing_else() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let run = "select dialectic.run('Why laws?', models => '{sim-a,sim-b}', process => 'essay')";
+    let (kept, gone): (Uuid, Uuid) = (one(&mut client, run, &[]), one(&mut client, run, &[]));
+    work(&mut client);
+    let rows = |client: &mut postgres::Client, session: Uuid| -> Vec<i64> {
+        let of = |table: &str, column: &str| format!("(select count(*) from dialectic.{table} where {column} = $1)");
+        let counts = [
+            of("jobs", "session_id"),
+            of("contributions", "session_id"),
+            of("model_calls", "session_id"),
+            of("resources", "session_id"),
+            "(select count(*) from dialectic.job_inputs i join dialectic.contributions c on c.id = i.artifact where c.session_id = $1)".to_owned(),
+        ];
+        let query = format!("select unnest(array[{}])", counts.join(", "));
+        column(client, &query, &[&session])
+    };
+    let before = rows(&mut client, kept);
+    assert!(before.iter().all(|count| *count > 0), "{before:?}");
+    client.execute("delete from dialectic.sessions where id = $1", &[&gone]).expect("delete");
+    assert_eq!(rows(&mut client, gone), [0, 0, 0, 0, 0]);
+    assert_eq!(rows(&mut client, kept), before);
+    assert_sound(&mut client);
 }

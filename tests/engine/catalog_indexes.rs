@@ -11,7 +11,7 @@ fn crowded(client: &mut Client) {
         client
             .execute(
                 "insert into dialectic.jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, status, completed_at) \
-                 select session_id, stage_run_id, md5((n % 100)::text)::uuid, 'execute', 'write' || n % 50, model, n::text, \
+                 select session_id, stage_run_id, md5(session_id || (n % 100)::text)::uuid, 'execute', 'write' || n % 50, model, n::text, \
                         case when $2 then 'pending' else 'completed' end, case when not $2 then now() end \
                  from dialectic.jobs, generate_series(1, case when $2 then 3000 else 5000 end) as n where session_id = $1",
                 &[&session, &ready],
@@ -38,11 +38,12 @@ fn the_queue_is_read_through_its_partial_indexes() {
              and c.status = any (dialectic._queued_statuses()) and c.run_at <= now() order by c.turn limit 10",
         ),
         (
-            "jobs_unfinished_children",
-            "select from dialectic.jobs j where j.parent_job_id = md5('7')::uuid and j.status <> all (dialectic._ended_statuses())",
+            "jobs_unfinished",
+            "select from dialectic.jobs j where j.stage_run_id = (select max(id::text)::uuid from dialectic.stage_runs) \
+             and j.parent_job_id = md5('7')::uuid and j.status <> all (dialectic._ended_statuses())",
         ),
         (
-            "jobs_unfinished_steps",
+            "jobs_unfinished",
             "select from dialectic.jobs j where j.stage_run_id = (select max(id::text)::uuid from dialectic.stage_runs) \
              and j.step_key = 'write7' and j.status <> all (dialectic._ended_statuses())",
         ),

@@ -7,11 +7,39 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 15] = [
+const LAWS: [(&str, &str, &str); 20] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
         "parent 00000000-0000-0000-0000-000000000001 does not",
+    ),
+    (
+        "a job is of the session of its stage run",
+        "update dialectic.jobs set session_id = '00000000-0000-0000-0000-000000000005' where status = 'pending' returning id",
+        "session 00000000-0000-0000-0000-000000000005",
+    ),
+    (
+        "an answer is of the session of its job",
+        "update dialectic.contributions set session_id = '00000000-0000-0000-0000-000000000006' where step_key = 'final' returning id",
+        "session 00000000-0000-0000-0000-000000000006",
+    ),
+    (
+        "a call is of the session of its job",
+        "update dialectic.model_calls c set session_id = '00000000-0000-0000-0000-000000000007' \
+         from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
+        "session 00000000-0000-0000-0000-000000000007",
+    ),
+    (
+        "a text is of a session of its project",
+        "update dialectic.resources set session_id = '00000000-0000-0000-0000-000000000008' \
+         where id = (select id from dialectic.resources where resource_type = 'seed_prompt' limit 1) returning id",
+        "session 00000000-0000-0000-0000-000000000008",
+    ),
+    (
+        "an input is of a job",
+        "insert into dialectic.job_inputs (job, position, artifact, role, relevance) \
+         select '00000000-0000-0000-0000-000000000009', 1, artifact, role, relevance from dialectic.job_inputs limit 1 returning job",
+        "the job does not exist",
     ),
     (
         "a continued answer exists",

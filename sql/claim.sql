@@ -129,7 +129,7 @@ begin
             lease_until = moment + lease, started_at = coalesce(j.started_at, moment)
         where j.id = any (chosen)
         returning j.*;
-    perform setval('claim_turns', (select min(j.turn) from jobs j where j.id = any (chosen)));
+    perform setval('claim_turns', (select j.turn from jobs j where j.id = chosen[1]));
     perform _raise_floor(_first_turn(floor));
 end
 $$;

@@ -106,16 +106,18 @@ create trigger _line_up
 -- A job that was running when its parent failed may finish; if it falls back to wait for another attempt instead, it is
 -- cancelled like the siblings that had not started.
 create function _cancel_orphans(moved uuid[]) returns void
-    language sql
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+begin
     update jobs j
     set status = 'cancelled', completed_at = _now(), status_before = null,
         error_details = jsonb_build_object('class', 'cancelled', 'message', 'its parent has failed', 'cause_job', parent.error_details -> 'cause_job')
     from jobs parent
     where j.id = any (moved) and parent.id = j.parent_job_id
       and j.status <> 'processing' and j.status <> all (_ended_statuses())
-      and parent.status in ('failed', 'retry_loop_failed', 'cancelled')
+      and parent.status in ('failed', 'retry_loop_failed', 'cancelled');
+end
 $$;
 
 -- A child that failed for good fails its parent at once, with the cause; siblings not yet started are cancelled. A parent
@@ -204,21 +206,35 @@ create function _wake_parents(ended uuid[]) returns void
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    -- Step by step, for each is found by its index; one large query would be planned for other numbers than it meets.
-    parents  uuid[] := array(select distinct j.parent_job_id from jobs j where j.id = any (ended) and j.parent_job_id is not null);
-    finished uuid[] := array(
-        select step.stage_run_id
-        from (select distinct j.stage_run_id, j.step_key from jobs j where j.id = any (ended)) as step
-        where step.step_key is null
-           or not exists (
-              select from jobs unfinished
-              where unfinished.stage_run_id = step.stage_run_id and unfinished.step_key = step.step_key
-                and unfinished.status <> all (_ended_statuses())));
-    roots    uuid[];
+    -- Step by step, for each is found by its index; one large query would be planned for other numbers than it meets. First the
+    -- steps that a model has done: where it has not, nobody is woken, and mostly it has not.
+    runs    uuid[];
+    parents uuid[];
+    steps   text[];
+    roots   uuid[];
 begin
-    if finished <> '{}' then
-        roots := array(select root.id from jobs root where root.stage_run_id = any (finished) and root.parent_job_id is null);
+    select array_agg(step.stage_run_id), array_agg(step.parent_job_id), array_agg(step.step_key)
+    into runs, parents, steps
+    from (select distinct j.stage_run_id, j.parent_job_id, j.step_key from jobs j where j.id = any (ended)) as step
+    where step.parent_job_id is null
+       or not exists (
+          select from jobs unfinished
+          where unfinished.stage_run_id = step.stage_run_id and unfinished.parent_job_id = step.parent_job_id
+            and unfinished.step_key = step.step_key and unfinished.status <> all (_ended_statuses()));
+    if runs is null then
+        return;
     end if;
+    roots := array(
+        select root.id
+        from jobs root
+        where root.parent_job_id is null and root.stage_run_id in (
+            select step.stage_run_id
+            from unnest(runs, steps) as step(stage_run_id, step_key)
+            where step.step_key is null
+               or not exists (
+                  select from jobs unfinished
+                  where unfinished.stage_run_id = step.stage_run_id and unfinished.step_key = step.step_key
+                    and unfinished.status <> all (_ended_statuses()))));
     parents := array(
         select parent.id
         from jobs parent

@@ -118,6 +118,10 @@ as $$
     from resources r
     where r.session_id is not null and not exists (select from sessions s where s.id = r.session_id and s.project_id = r.project_id)
     union all
+    select 'a text is of a project', r.id, format('project %s does not exist', r.project_id)
+    from resources r
+    where not exists (select from projects p where p.id = r.project_id)
+    union all
     select 'an input is of a job', i.job, 'the job does not exist'
     from job_inputs i
     where not exists (select from jobs j where j.id = i.job)

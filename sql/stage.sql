@@ -4,12 +4,14 @@
 -- of a stage run and never moves any other job.
 
 create function _stage_slugs(definition text) returns text[]
-    language sql stable
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select array_agg(s ->> 'slug' order by position)
+begin
+    return (select array_agg(s ->> 'slug' order by position)
     from definitions d, jsonb_array_elements(d.stages) with ordinality as listed(s, position)
-    where d.id = definition
+    where d.id = definition);
+end
 $$;
 
 create function _open_stage_run(session_id uuid, stage text) returns uuid
@@ -92,15 +94,17 @@ comment on function generate(uuid, text, text[], boolean, integer, integer, text
 
 -- Sets a stage run going: a plan job for each model that has none yet.
 create function _start_stage_run(run uuid, models text[], max_retries integer, is_test boolean, idempotency_key text) returns void
-    language sql
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+begin
     update stage_runs r set status = 'running', started_at = coalesce(r.started_at, _now()), completed_at = null where r.id = run;
     insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key, turn)
     select r.session_id, r.id, 'plan', m, max_retries, is_test, _start_stage_run.idempotency_key, _claim_turn() + 1
     from stage_runs r, unnest(models) as m
     where r.id = run
-    on conflict do nothing
+    on conflict do nothing;
+end
 $$;
 
 create function _check_generate(

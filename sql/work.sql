@@ -1,10 +1,10 @@
 -- What users make and what runs: projects, sessions, stage runs, jobs, answers, texts, calls.
 --
--- Identity is in columns, never in names or paths. Foreign keys run one way only (project > session > stage run > job), so
--- that a dump restores table by table. Below jobs there are none: a key is checked row by row, which is a fifth of what a call
--- costs, while those rows are filled from the job itself under the lock of its session and go with it. The same holds for columns
--- that repeat what can be reached (session_id) or point sideways or back (parent_job_id, target_contribution_id,
--- source_contribution_id, artifact). self_check() verifies them all. How jobs move is not decided here.
+-- Identity is in columns, never in names or paths. Foreign keys run one way only (project > session > stage run), so that a dump
+-- restores table by table. From jobs on there are none: a key is checked row by row, a fifth of what a call costs, while these rows
+-- are filled from the row above them under the lock of the session, and go with it. The same holds for columns that repeat what
+-- can be reached (session_id) or point sideways or back (parent_job_id, target_contribution_id, source_contribution_id, artifact).
+-- self_check() verifies them all. How jobs move is not decided here.
 
 create table projects (
     id              uuid        primary key default _uuid_v7(),
@@ -62,7 +62,7 @@ comment on table stage_runs is 'One stage of one iteration of a session.';
 create table jobs (
     id                     uuid        primary key default _uuid_v7(),
     session_id             uuid        not null,
-    stage_run_id           uuid        not null references stage_runs on delete cascade,
+    stage_run_id           uuid        not null,
     parent_job_id          uuid,
     kind                   text        not null,
     step_key               text,
@@ -222,7 +222,7 @@ comment on column contributions.raw_response is 'What else the provider said wit
 create table resources (
     id                     uuid        primary key default _uuid_v7(),
     resource_type          text        not null,
-    project_id             uuid        not null references projects on delete cascade,
+    project_id             uuid        not null,
     session_id             uuid,
     job_id                 uuid,
     stage                  text,
@@ -278,39 +278,40 @@ create index model_calls_leased on model_calls (lease_until) where outcome = 'op
 create index model_calls_session on model_calls (session_id);
 comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';
 
--- What a job has made goes with it, and the texts of a session with the session: as a set, where a key would go row by row.
-create function _delete_of_jobs() returns trigger
+-- What hangs on a row goes with it: as a set, where a key would go row by row.
+create function _delete_below() returns trigger
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    delete from job_inputs i using gone where i.job = gone.id;
-    delete from contributions c using gone where c.job_id = gone.id;
-    delete from model_calls c using gone where c.job_id = gone.id;
-    delete from resources r using gone where r.job_id = gone.id;
+    case tg_table_name
+        when 'projects' then
+            delete from resources r using gone where r.project_id = gone.id and r.job_id is null;
+        when 'sessions' then
+            delete from resources r using gone where r.session_id = gone.id and r.job_id is null;
+            delete from jobs j using gone where j.session_id = gone.id;
+        when 'stage_runs' then
+            delete from jobs j using gone where j.session_id = gone.session_id and j.stage_run_id = gone.id;
+        when 'jobs' then
+            delete from job_inputs i using gone where i.job = gone.id;
+            delete from contributions c using gone where c.job_id = gone.id;
+            delete from model_calls c using gone where c.job_id = gone.id;
+            delete from resources r using gone where r.job_id = gone.id;
+    end case;
     return null;
 end
 $$;
-create trigger _delete_of_jobs
-    after delete on jobs
-    referencing old table as gone
-    for each statement execute function _delete_of_jobs();
-
-create function _delete_of_sessions() returns trigger
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
+do $$
+declare
+    above text;
 begin
-    delete from resources r using gone where r.session_id = gone.id and r.job_id is null;
-    return null;
+    foreach above in array array['projects', 'sessions', 'stage_runs', 'jobs'] loop
+        execute format('create trigger _delete_below after delete on %I referencing old table as gone
+                            for each statement execute function _delete_below()', above);
+    end loop;
 end
 $$;
-create trigger _delete_of_sessions
-    after delete on sessions
-    referencing old table as gone
-    for each statement execute function _delete_of_sessions();
 
 -- Texts are many and long, and lz4 packs them several times faster than the default where the server has it.
 do $$

@@ -225,8 +225,9 @@ fn push(messages: &mut Vec<Message>, role: Role, mut content: String) {
     }
 }
 
+/// How much of a text is not blank.
 fn ink(text: &str) -> usize {
-    text.chars().filter(|c| !c.is_whitespace()).count()
+    text.bytes().map(|byte| usize::from(byte > b' ')).sum()
 }
 
 fn values(name: &str, vars: &serde_json::Value) -> Result<Value, PromptError> {

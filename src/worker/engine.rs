@@ -140,17 +140,17 @@ impl Engine {
         if !self.replies.is_empty() {
             host.at("answered");
         }
-        let ahead = self.plans.len() + self.unread.len() + self.rendering.len() + self.ready.len();
-        let room = settings::max_concurrent_calls().saturating_sub(ahead).min(most);
         let mut report = Report::default();
         if self.is_careful || self.replies.len() + self.ready.len() <= LITTLE {
             let parts = Parts { open: true, keep: true, claim: true, look };
-            self.step(host, parts, room, &mut report)?;
+            self.step(host, parts, self.room(most), &mut report)?;
         } else {
+            // In this order the threads always have something to do: they call while jobs are claimed, and render while answers
+            // are kept.
             self.step(host, Parts { open: true, look, ..Parts::default() }, 0, &mut report)?;
+            self.step(host, Parts { claim: true, ..Parts::default() }, self.room(most), &mut report)?;
             self.listen();
             self.step(host, Parts { keep: true, ..Parts::default() }, 0, &mut report)?;
-            self.step(host, Parts { claim: true, ..Parts::default() }, room, &mut report)?;
         }
         let in_line = !self.replies.is_empty() || !self.plans.is_empty() || !self.unread.is_empty();
         let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
@@ -160,6 +160,12 @@ impl Engine {
         self.is_careful &= report.is_busy;
         report.is_busy |= was_careful;
         Ok(report)
+    }
+
+    /// How many more jobs may be claimed: no more than there are threads for stand before them.
+    fn room(&self, most: usize) -> usize {
+        let ahead = self.plans.len() + self.unread.len() + self.rendering.len() + self.ready.len();
+        settings::max_concurrent_calls().saturating_sub(ahead).min(most)
     }
 
     /// One transaction.

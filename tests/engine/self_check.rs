@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 20] = [
+const LAWS: [(&str, &str, &str); 21] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
@@ -34,6 +34,12 @@ const LAWS: [(&str, &str, &str); 20] = [
         "update dialectic.resources set session_id = '00000000-0000-0000-0000-000000000008' \
          where id = (select id from dialectic.resources where resource_type = 'seed_prompt' limit 1) returning id",
         "session 00000000-0000-0000-0000-000000000008",
+    ),
+    (
+        "a text is of a project",
+        "insert into dialectic.resources (resource_type, project_id, content) \
+         values ('general_resource', '00000000-0000-0000-0000-00000000000a', 'Stray') returning id",
+        "project 00000000-0000-0000-0000-00000000000a does not exist",
     ),
     (
         "an input is of a job",

@@ -3,7 +3,7 @@
 //! `dev/cluster run` makes it and removes it when its pipe is closed, so nothing stays behind however the test ends. One test
 //! has a server at a time: the machine may be small, and most laws here are about time. Never touches any other server.
 
-use crate::{eventually, one};
+use crate::one;
 use postgres::{Client, Config, NoTls};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
@@ -147,7 +147,7 @@ impl Place {
     /// A new database that has the extension and its worker; a connection to it.
     pub fn served(&self, database: &str) -> Client {
         let mut client = self.extended(database);
-        eventually("the new database is served", || worker(&mut client).is_some());
+        soon("the new database is served", || worker(&mut client).is_some());
         client
     }
 
@@ -257,6 +257,18 @@ pub fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) 
         assert!(begun.elapsed() < limit, "{what}: not within {limit:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
+    begun.elapsed()
+}
+
+/// As `within`, for what takes as long as it takes: a failure after 20 seconds.
+pub fn soon(what: &str, condition: impl FnMut() -> bool) {
+    within(Duration::from_secs(20), what, condition);
+}
+
+/// How long a commit of one's own takes now: what the disk adds to everything that is measured.
+pub fn commit(client: &mut Client) -> Duration {
+    let begun = Instant::now();
+    client.execute("select pg_logical_emit_message(true, 'law', '')", &[]).expect("a commit");
     begun.elapsed()
 }
 

@@ -24,7 +24,7 @@ fn a_starting_worker_leaves_the_claims_of_a_living_run_pending_alone() {
         "select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay', through => 'thesis')",
         &[],
     );
-    eventually("the new worker works", || {
+    soon("the new worker works", || {
         one(&mut client, "select status = 'completed' from dialectic.sessions where id = $1", &[&own])
     });
     assert_eq!(column::<String>(&mut client, OUTCOMES, &[]), ["1 answered", "2 open"]);

@@ -47,7 +47,7 @@ fn three_databases_are_served_at_once_and_one_without_the_extension_is_not() {
     server.stop("fast");
     server.start();
     let mut bare = server.connect("postgres");
-    eventually("all are served again", || served_databases(&mut bare) == names);
+    soon("all are served again", || served_databases(&mut bare) == names);
     for name in names {
         let mut client = server.connect(name);
         let session = essay(&mut client, &["sim-a"]);
@@ -80,6 +80,6 @@ fn a_template_with_the_extension_has_no_worker_and_its_copies_have() {
     server.stop("fast");
     server.start();
     let mut client = server.connect("postgres");
-    eventually("both are served again", || served_databases(&mut client) == ["copy", "later"]);
+    soon("both are served again", || served_databases(&mut client) == ["copy", "later"]);
     client.batch_execute("create database another template pattern").expect("nobody is in the template");
 }

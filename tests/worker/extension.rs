@@ -46,13 +46,13 @@ fn an_extension_dropped_and_created_again_under_load_is_served_within_a_second()
         for _ in 0..4 {
             essay(&mut client, &["slow", "slow-b"]);
         }
-        eventually("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
+        soon("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
         client.batch_execute("drop extension pg_dialectic").unwrap_or_else(|e| panic!("round {round}: {e:?}"));
         create_extension(&mut client);
         let created = clock(&mut client);
         let session = essay(&mut client, &["sim-a"]);
         let mut first: Option<f64> = None;
-        eventually("the new one is served", || {
+        soon("the new one is served", || {
             first = one(
                 &mut client,
                 "select extract(epoch from min(started_at))::float8 from dialectic.model_calls where session_id = $1",

@@ -21,7 +21,7 @@ fn health_says_that_no_process_is_left_for_the_worker() {
     let mut first = server.served("first");
     assert_eq!(problems(&mut first), [""; 0]);
     let mut second = server.extended("second");
-    eventually("health says so", || says_so(&mut second));
+    soon("health says so", || says_so(&mut second));
     assert_eq!(worker(&mut second), None);
     essay(&mut second, &["sim-a"]);
     assert!(says_so(&mut second));
@@ -36,7 +36,7 @@ fn health_says_that_no_process_is_left_for_the_worker() {
 fn run_pending_works_where_no_worker_could_be_had() {
     let server = Server::with("max_worker_processes = 2");
     let mut client = server.extended("law");
-    eventually("health says so", || says_so(&mut client));
+    soon("health says so", || says_so(&mut client));
     essay(&mut client, &["sim-a"]);
     client.batch_execute("call dialectic.run_pending()").expect("run_pending");
     all_completed(&mut client, Duration::from_secs(20));

@@ -69,7 +69,7 @@ pub(crate) fn reading(client: &mut Client, model: &str, texts: i32) -> Uuid {
 
 /// Waits until exactly so many calls are in flight.
 pub(crate) fn in_flight(client: &mut Client, calls: i64) {
-    eventually("the calls are in flight", || one::<i64>(client, OPEN_CALLS, &[]) == calls);
+    soon("the calls are in flight", || one::<i64>(client, OPEN_CALLS, &[]) == calls);
 }
 
 /// Waits until nothing is left to run; everything must then have ended well.

@@ -15,7 +15,7 @@ fn launcher_and_worker_are_in_pg_stat_activity() {
         &[],
     );
     assert_eq!(shown, ["pg_dialectic launcher none", "pg_dialectic worker law"]);
-    eventually("an idle worker is idle", || {
+    soon("an idle worker is idle", || {
         one(
             &mut client,
             "select coalesce(state = 'idle', false) from pg_stat_activity where backend_type = 'pg_dialectic worker'",
@@ -34,7 +34,7 @@ fn autovacuum_is_told_of_what_the_worker_writes() {
     essay(&mut client, &["sim-a", "sim-b"]);
     all_completed(&mut client, Duration::from_secs(20));
     // Two plans for each of three stages and 20 calls: this connection inserted the first two plans alone, and moved none.
-    eventually("the counters have the worker's writes", || {
+    soon("the counters have the worker's writes", || {
         let row = client
             .query_one(
                 "select n_tup_ins, n_tup_upd from pg_stat_user_tables where schemaname = 'dialectic' and relname = 'jobs'",
@@ -52,7 +52,7 @@ fn nothing_is_held_while_models_are_called() {
     single_calls(&mut client, "endless", 10);
     in_flight(&mut client, 10);
     let pid = worker(&mut client).expect("a worker");
-    eventually("it waits and holds no snapshot", || {
+    soon("it waits and holds no snapshot", || {
         one(
             &mut client,
             "select coalesce(wait_event_type = 'Extension' and state = 'idle', false) and backend_xmin is null and backend_xid is null \

@@ -26,7 +26,7 @@ fn a_call_that_panics_fails_its_job_and_not_the_server() {
         &[&session],
     );
     assert_eq!(calls, ["failed transient"]);
-    eventually("the other session is done", || {
+    soon("the other session is done", || {
         one(&mut client, "select count(*) = 1 from dialectic.sessions where status = 'completed'", &[])
     });
     assert_eq!(worker(&mut client), pid);

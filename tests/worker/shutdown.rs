@@ -24,7 +24,7 @@ fn after_a_fast_stop_under_load_the_worker_is_gone_within_half_a_second() {
 
     server.start();
     let mut client = server.connect("law");
-    eventually("every call is made again", || column::<String>(&mut client, OUTCOMES, &[]) == ["64 lost", "64 open"]);
+    soon("every call is made again", || column::<String>(&mut client, OUTCOMES, &[]) == ["64 lost", "64 open"]);
     let ended: i64 = one(&mut client, "select count(*) from dialectic.jobs where attempt_count > 0", &[]);
     assert_eq!(ended, 0, "nobody is charged for a stop");
 }
@@ -37,7 +37,7 @@ fn a_worker_that_is_terminated_has_a_successor_within_two_seconds_that_loses_not
     }
     for round in 0..3 {
         let session = essay(&mut client, &["slow", "slow-b"]);
-        eventually("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
+        soon("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
         let pid = worker(&mut client).expect("a worker");
         assert!(one::<bool>(&mut client, "select pg_terminate_backend($1, 5000)", &[&pid]));
         within(Duration::from_secs(2), &format!("round {round}: another one serves"), || {
@@ -64,7 +64,7 @@ fn a_launcher_that_is_terminated_comes_back_and_leaves_the_workers_alone() {
     let serving = worker(&mut client);
     let pid: Option<i32> = one(&mut client, launcher, &[]);
     client.execute("select pg_terminate_backend($1, 5000)", &[&pid]).expect("pg_terminate_backend");
-    eventually("it is back", || one::<Option<i32>>(&mut client, launcher, &[]).is_some_and(|next| Some(next) != pid));
+    soon("it is back", || one::<Option<i32>>(&mut client, launcher, &[]).is_some_and(|next| Some(next) != pid));
     drop(server.served("later"));
     assert_eq!(worker(&mut client), serving);
     essay(&mut client, &["sim-a"]);

@@ -24,8 +24,8 @@ fn a_standby_is_quiet_and_serves_once_it_is_promoted() {
 
     server.stop("immediate");
     standby.promote();
-    eventually("it has its worker", || worker(&mut follower).is_some());
-    eventually("what was under way is under way again", || {
+    soon("it has its worker", || worker(&mut follower).is_some());
+    soon("what was under way is under way again", || {
         column::<String>(&mut follower, OUTCOMES, &[]) == ["3 lost", "3 open"]
     });
     model(&mut follower, "slow", "0");

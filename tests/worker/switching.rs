@@ -50,7 +50,7 @@ fn a_worker_that_is_off_stays_off_over_a_restart() {
     server.stop("fast");
     server.start();
     let mut client = server.connect("law");
-    eventually("it is there", || worker(&mut client).is_some());
+    soon("it is there", || worker(&mut client).is_some());
     remains(Duration::from_millis(500), "nothing is taken", || {
         one::<i64>(&mut client, "select count(*) from dialectic.jobs where status <> 'pending'", &[]) == 0
     });

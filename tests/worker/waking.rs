@@ -10,7 +10,7 @@ fn new_work_is_begun_within_milliseconds_of_its_commit() {
     let (_server, mut client) = Server::serving("");
     let project: Uuid =
         one(&mut client, "select dialectic.create_project('Law', 'Is this a law?', process => 'essay')", &[]);
-    let mut took = Vec::new();
+    let (mut took, mut commits) = (Vec::new(), Vec::new());
     for _ in 0..21 {
         let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{sim-a}')", &[&project]);
         let mut work = client.transaction().expect("begin");
@@ -20,7 +20,7 @@ fn new_work_is_begun_within_milliseconds_of_its_commit() {
             work.query_one("select extract(epoch from clock_timestamp())::float8", &[]).expect("a clock").get(0);
         work.commit().expect("commit");
         let mut begun: Option<f64> = None;
-        eventually("a call is made", || {
+        soon("a call is made", || {
             begun = one(
                 &mut client,
                 "select extract(epoch from min(started_at))::float8 from dialectic.model_calls where session_id = $1",
@@ -29,10 +29,13 @@ fn new_work_is_begun_within_milliseconds_of_its_commit() {
             begun.is_some()
         });
         took.push(Duration::from_secs_f64((begun.expect("a call") - commit).max(0.0)));
+        commits.push(server::commit(&mut client));
     }
-    println!("from commit to call, median of {}: {:?}", took.len(), median(took.clone()));
-    assert!(median(took.clone()) < Duration::from_millis(50), "{took:?}");
-    eventually("every stage is done", || {
+    // Three commits lie between: the work itself, its plan, the prompt. A slow disk is not the worker's fault.
+    let bound = Duration::from_millis(50).max(6 * median(commits));
+    println!("from commit to call, median of {}: {:?}, at most {bound:?}", took.len(), median(took.clone()));
+    assert!(median(took.clone()) < bound, "{took:?}");
+    soon("every stage is done", || {
         one(&mut client, "select count(*) = 21 from dialectic.stage_runs where status = 'completed'", &[])
     });
     assert_sound(&mut client);

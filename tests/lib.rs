@@ -3,6 +3,7 @@
 //! `dev/cluster run` gives the server (PGHOST, PGPORT, PGUSER). Databases are copied from one that has the extension, made
 //! once per process, and dropped when the test ends. Nothing here waits by sleeping: `eventually` looks until a deadline.
 
+pub mod server;
 mod working;
 
 use postgres::error::DbError;
@@ -11,8 +12,6 @@ use postgres::{Client, Config, NoTls};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-pub mod server;
 
 pub use uuid::Uuid;
 pub use working::*;

@@ -1,0 +1,20 @@
+//! Laws of the background worker, seen from outside. Each test has a server of its own, for most of them kill it: what is
+//! killed, stopped, dropped or switched off loses nothing, and what comes back goes on at once.
+
+mod cancelling;
+mod claims;
+mod crashes;
+mod databases;
+mod dropping;
+mod extension;
+mod fairness;
+mod idling;
+mod limits;
+mod load;
+mod looks;
+mod panics;
+mod shutdown;
+mod signals;
+mod standby;
+mod switching;
+mod waking;

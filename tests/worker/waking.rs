@@ -1,0 +1,95 @@
+//! The worker is told of new work at COMMIT: not before, not later, and not at all when there is none.
+
+use crate::load::*;
+use dialectic_tests::server::*;
+use dialectic_tests::*;
+use std::time::Duration;
+
+#[test]
+fn new_work_is_begun_within_milliseconds_of_its_commit() {
+    let (_server, mut client) = Server::serving("");
+    let project: Uuid =
+        one(&mut client, "select dialectic.create_project('Law', 'Is this a law?', process => 'essay')", &[]);
+    let (mut took, mut commits) = (Vec::new(), Vec::new());
+    for _ in 0..21 {
+        let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{sim-a}')", &[&project]);
+        let mut work = client.transaction().expect("begin");
+        work.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
+        // The moment before the commit: writing it is part of what is measured.
+        let commit: f64 =
+            work.query_one("select extract(epoch from clock_timestamp())::float8", &[]).expect("a clock").get(0);
+        work.commit().expect("commit");
+        let mut begun: Option<f64> = None;
+        soon("a call is made", || {
+            begun = one(
+                &mut client,
+                "select extract(epoch from min(started_at))::float8 from dialectic.model_calls where session_id = $1",
+                &[&session],
+            );
+            begun.is_some()
+        });
+        took.push(Duration::from_secs_f64((begun.expect("a call") - commit).max(0.0)));
+        commits.push(server::commit(&mut client));
+    }
+    // Three commits lie between: the work itself, its plan, the prompt. A slow disk is not the worker's fault.
+    let bound = Duration::from_millis(50).max(6 * median(commits));
+    println!("from commit to call, median of {}: {:?}, at most {bound:?}", took.len(), median(took.clone()));
+    assert!(median(took.clone()) < bound, "{took:?}");
+    soon("every stage is done", || {
+        one(&mut client, "select count(*) = 21 from dialectic.stage_runs where status = 'completed'", &[])
+    });
+    assert_sound(&mut client);
+}
+
+#[test]
+fn work_that_is_not_committed_is_not_begun_and_work_that_is_rolled_back_never_is() {
+    let (server, mut client) = Server::serving("");
+    let mut watcher = server.connect("law");
+    essay(&mut watcher, &["sim-b"]);
+    all_completed(&mut watcher, Duration::from_secs(20));
+    let mut work = client.transaction().expect("begin");
+    work.execute("select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay')", &[]).expect("run");
+    // Another's work is begun and done meanwhile.
+    essay(&mut watcher, &["sim-b"]);
+    all_completed(&mut watcher, Duration::from_secs(20));
+    work.rollback().expect("rollback");
+    essay(&mut watcher, &["sim-b"]);
+    all_completed(&mut watcher, Duration::from_secs(20));
+    let models: Vec<String> = column(&mut watcher, "select distinct model from dialectic.model_calls", &[]);
+    assert_eq!(models, ["sim-b"]);
+}
+
+#[test]
+fn a_transaction_that_gives_work_cannot_be_prepared_and_the_hint_says_why() {
+    let (_server, mut client) = Server::serving("max_prepared_transactions = 4");
+    let project: Uuid =
+        one(&mut client, "select dialectic.create_project('Law', 'Is this a law?', process => 'essay')", &[]);
+    let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{sim-a}')", &[&project]);
+    client.batch_execute("begin").expect("begin");
+    client.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
+    let error = client.batch_execute("prepare transaction 'law'").expect_err("it is refused");
+    let error = error.as_db_error().expect("an error of the server");
+    assert_eq!(error.code().code(), "0A000");
+    assert!(error.hint().is_some_and(|hint| hint.contains("COMMIT")), "{error:?}");
+    client.batch_execute("rollback").expect("rollback");
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.jobs", &[]), 0);
+    // One that gives none may be.
+    client.batch_execute("begin; create table other (); prepare transaction 'law'").expect("PREPARE TRANSACTION");
+    client.batch_execute("commit prepared 'law'").expect("COMMIT PREPARED");
+}
+
+#[test]
+fn a_retry_that_is_due_is_made_when_its_time_comes() {
+    let (_server, mut client) = Server::serving("");
+    add_model(&mut client, "shaky", r#"{"fail_first": 1, "fail_class": "transient", "retry_after_ms": 700}"#);
+    client.execute("select dialectic.set_config('retry_base_seconds', '0')", &[]).expect("set_config");
+    single_calls(&mut client, "shaky", 1);
+    all_completed(&mut client, Duration::from_secs(20));
+    let late: f64 = one(
+        &mut client,
+        "select extract(epoch from max(c.started_at) - max(c.finished_at) filter (where c.outcome = 'failed'))::float8 \
+         from dialectic.model_calls c",
+        &[],
+    );
+    assert!((0.7..1.2).contains(&late), "the second call was made {late} s after the first had failed");
+}

@@ -27,3 +27,6 @@ RUN bash -c 'set -e; . dev/lib.sh; need_server; share=$("$PG_CONFIG" --sharedir)
 
 FROM ${PG_IMAGE}
 COPY --from=build /out/ /
+# The worker of every database that has the extension; what the user gives after the image name still counts.
+RUN sample=$(find /usr/share/postgresql -name postgresql.conf.sample | head -n 1) && \
+    echo "shared_preload_libraries = 'pg_dialectic'" >>"$sample"

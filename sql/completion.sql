@@ -94,6 +94,12 @@ begin
     having not exists (
         select from lanes l where (l.name, l.is_test, l.priority) = (n.lane, n.is_test_job, n.priority))
     on conflict do nothing;
+    -- Only a restore brings jobs before their session: its work waits until somebody says that it is meant to go on here.
+    if exists (
+        select from (select distinct n.session_id from new_jobs n) as new_job
+        where not exists (select from sessions s where s.id = new_job.session_id)) then
+        perform set_config('worker_enabled', 'false');
+    end if;
     perform _tell_worker(min(n.turn), false) from new_jobs n having count(*) > 0;
     return null;
 end

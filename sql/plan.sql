@@ -128,6 +128,7 @@ begin
         from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, turns)
             as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, turn)
         join jobs root on root.id = c.root
+        order by c.turn
         on conflict do nothing
         returning id
     )

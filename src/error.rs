@@ -60,7 +60,7 @@ impl From<Error> for ErrorReport {
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 None,
                 "Simulator models take fail_first, fail_always, fail_class, retry_after_ms, latency_ms, cut_after_tokens, \
-                 malformed_json, drop_connection, refuse, answer_words and seed.",
+                 malformed_json, drop_connection, panic, refuse, answer_words and seed.",
             ),
             Error::Definition(_) | Error::Spi(_) => {
                 (ERRCODE_INTERNAL_ERROR, None, "This should not happen; please report it.")

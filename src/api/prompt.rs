@@ -3,10 +3,12 @@
 //! The engine goes as deep as a template is long, deeper than the stack of a backend allows, so templates are compiled and filled
 //! on a thread that has room; it sees no Postgres.
 
+use super::encode;
 use crate::error::Error;
 use crate::store::definition::definition;
 use crate::store::request;
-use crate::worker::calls::{DEEP_STACK, Prompt, messages, with_signals_blocked};
+use crate::worker::calls::{DEEP_STACK, messages, with_signals_blocked};
+use crate::worker::draft::Rendering;
 use dialectic_core::prompt::{self, Templates};
 use dialectic_core::provider::simulator;
 use pgrx::JsonB;
@@ -57,27 +59,20 @@ pub(crate) fn _make_request(
     let Some(draft) = request::drafts(vec![job])?.into_iter().next() else {
         return Ok(TableIterator::once((None, None)));
     };
-    let (claim, call_no) = (draft.claim, draft.call_no);
-    let (is_saved, name) = (draft.saved.is_some(), draft.turn.model.clone());
-    let Some(model) = draft.model else {
-        return Ok(TableIterator::once((None, Some(format!("model \"{name}\" does not exist any more")))));
+    let problem = |problem: String| Ok(TableIterator::once((None, Some(problem))));
+    let (rendering, prompt) = match Rendering::begin(draft) {
+        Ok(begun) => begun,
+        Err((_, reason)) => return problem(reason),
     };
-    let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
-    let json_keys = step.map(|step| step.content_keys()).unwrap_or_default();
-    let prompt = match draft.saved {
-        Some(json) => Prompt::Saved(json),
-        None => Prompt::New(draft.definition, Box::new(draft.turn)),
+    let ready = match deep(|| Ok(messages(prompt)))? {
+        Ok((messages, json)) => rendering.end(messages, json),
+        Err(reason) => return problem(reason),
     };
-    let (messages, json) = match deep(|| Ok(messages(prompt)))? {
-        Ok(made) => made,
-        Err(problem) => return Ok(TableIterator::once((None, Some(problem)))),
-    };
-    request::open(vec![(job, claim, (!is_saved).then_some(json.as_str()))])?;
-    let request = serde_json::json!({
-        "job_id": job.to_string(), "claim_id": claim, "api": model.api, "provider": model.provider, "model": name,
-        "api_model": model.api_model, "messages": messages, "context_window": model.context_window,
-        "max_output_tokens": model.max_output_tokens, "json_keys": json_keys, "settings": model.settings, "call_no": call_no,
-    });
+    request::open(vec![(job, ready.claim.id, ready.prompt.as_deref())])?;
+    let JsonB(mut request) = encode("request", &ready.request)?;
+    request["job_id"] = job.to_string().into();
+    request["claim_id"] = ready.claim.id.into();
+    request["provider"] = ready.provider.into();
     Ok(TableIterator::once((Some(JsonB(request)), None)))
 }
 

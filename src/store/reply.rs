@@ -3,6 +3,7 @@
 use super::{must, query};
 use crate::error::Error;
 use crate::store::claim::Claim;
+use dialectic_core::provider::{Class, Outcome, judge};
 use pgrx::Uuid;
 
 const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
@@ -57,4 +58,37 @@ pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
         codes.into(),
     ];
     query(KEEP, &args, |row| must::<Uuid>(row, 1)).map(drop)
+}
+
+impl Reply {
+    /// A failure without a call.
+    pub(crate) fn failed(class: Class, message: String) -> Self {
+        Reply { class: Some(class.as_str()), message: Some(message.replace('\0', "\u{fffd}")), ..Reply::default() }
+    }
+}
+
+impl From<Outcome> for Reply {
+    fn from(outcome: Outcome) -> Self {
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        match outcome {
+            Outcome::Answer { text, finish_reason, usage } => Reply {
+                class: judge(finish_reason, &text).map(|_| Class::Content.as_str()),
+                message: judge(finish_reason, &text).map(str::to_owned),
+                answer: Some(text),
+                finish_reason: Some(finish_reason.as_str()),
+                input_tokens: count(usage.input_tokens),
+                output_tokens: count(usage.output_tokens),
+                cached_tokens: count(usage.cached_tokens),
+                ..Reply::default()
+            },
+            Outcome::Failure { class, message, retry_after_ms, http_status, usage } => Reply {
+                input_tokens: count(usage.input_tokens),
+                output_tokens: count(usage.output_tokens),
+                cached_tokens: count(usage.cached_tokens),
+                retry_after_ms: retry_after_ms.map(count),
+                http_status: http_status.map(i32::from),
+                ..Reply::failed(class, message)
+            },
+        }
+    }
 }

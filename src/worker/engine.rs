@@ -9,11 +9,12 @@ use crate::error::Error;
 use crate::settings;
 use crate::store::claim::{self, Claim};
 use crate::store::reply::{self, Reply};
-use crate::store::request::{self, Draft, Model};
+use crate::store::request::{self, Draft};
 use crate::store::{self, plan};
-use crate::worker::calls::{Calls, ClaimId, Event, Prompt};
+use crate::worker::calls::{Calls, ClaimId, Event};
+use crate::worker::draft::{Ready, Rendering};
 use dialectic_core::prompt::Message;
-use dialectic_core::provider::{Class, Outcome, Request, judge};
+use dialectic_core::provider::Class;
 use pgrx::Uuid;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -50,22 +51,6 @@ pub(crate) struct Engine {
     batch: usize,
     /// Whether the last turn failed.
     is_careful: bool,
-}
-
-struct Rendering {
-    claim: Claim,
-    model: Model,
-    call_no: u32,
-    json_keys: Vec<String>,
-    model_name: String,
-    is_saved: bool,
-}
-
-struct Ready {
-    claim: Claim,
-    request: Request,
-    /// The prompt, unless it is saved already.
-    prompt: Option<String>,
 }
 
 /// What a turn has done, to be taken in when it is committed.
@@ -212,21 +197,7 @@ impl Engine {
 
     fn rendered(&mut self, of: Rendering, made: Result<(Vec<Message>, String), String>) {
         match made {
-            Ok((messages, json)) => self.ready.push_back(Ready {
-                claim: of.claim,
-                prompt: (!of.is_saved).then_some(json),
-                request: Request {
-                    api: of.model.api,
-                    model: of.model_name,
-                    api_model: of.model.api_model,
-                    messages,
-                    max_output_tokens: of.model.max_output_tokens,
-                    context_window: of.model.context_window,
-                    json_keys: of.json_keys,
-                    settings: of.model.settings,
-                    call_no: of.call_no,
-                },
-            }),
+            Ok((messages, json)) => self.ready.push_back(of.end(messages, json)),
             Err(problem) => self.replies.push((of.claim, Reply::failed(Class::Permanent, problem))),
         }
     }
@@ -356,31 +327,15 @@ impl Engine {
     }
 
     fn render(&mut self, draft: Draft) {
-        let claim = Claim { job: draft.job, id: draft.claim, session: draft.session, is_plan: false };
-        let Some(model) = draft.model else {
-            let problem = format!("model \"{}\" does not exist any more", draft.turn.model);
-            self.replies.push((claim, Reply::failed(Class::Permanent, problem)));
-            return;
-        };
-        let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
-        let rendering = Rendering {
-            claim,
-            model,
-            call_no: draft.call_no,
-            json_keys: step.map(|step| step.content_keys()).unwrap_or_default(),
-            model_name: draft.turn.model.clone(),
-            is_saved: draft.saved.is_some(),
-        };
-        let prompt = match draft.saved {
-            Some(json) => Prompt::Saved(json),
-            None => Prompt::New(draft.definition, Box::new(draft.turn)),
-        };
-        match self.calls.render(claim.id, prompt) {
-            Ok(()) => drop(self.rendering.insert(claim.id, rendering)),
-            Err(problem) => {
-                let failure = Reply::failed(Class::Transient, format!("no thread to render on: {problem}"));
-                self.replies.push((claim, failure));
-            }
+        match Rendering::begin(draft) {
+            Ok((rendering, prompt)) => match self.calls.render(rendering.claim.id, prompt) {
+                Ok(()) => drop(self.rendering.insert(rendering.claim.id, rendering)),
+                Err(problem) => {
+                    let failure = Reply::failed(Class::Transient, format!("no thread to render on: {problem}"));
+                    self.replies.push((rendering.claim, failure));
+                }
+            },
+            Err((claim, problem)) => self.replies.push((claim, Reply::failed(Class::Permanent, problem))),
         }
     }
 
@@ -412,38 +367,6 @@ impl Engine {
             self.replies.push(failed(claim));
         } else {
             self.is_careful = false;
-        }
-    }
-}
-
-impl Reply {
-    fn failed(class: Class, message: String) -> Self {
-        Reply { class: Some(class.as_str()), message: Some(message.replace('\0', "\u{fffd}")), ..Reply::default() }
-    }
-}
-
-impl From<Outcome> for Reply {
-    fn from(outcome: Outcome) -> Self {
-        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        match outcome {
-            Outcome::Answer { text, finish_reason, usage } => Reply {
-                class: judge(finish_reason, &text).map(|_| Class::Content.as_str()),
-                message: judge(finish_reason, &text).map(str::to_owned),
-                answer: Some(text),
-                finish_reason: Some(finish_reason.as_str()),
-                input_tokens: count(usage.input_tokens),
-                output_tokens: count(usage.output_tokens),
-                cached_tokens: count(usage.cached_tokens),
-                ..Reply::default()
-            },
-            Outcome::Failure { class, message, retry_after_ms, http_status, usage } => Reply {
-                input_tokens: count(usage.input_tokens),
-                output_tokens: count(usage.output_tokens),
-                cached_tokens: count(usage.cached_tokens),
-                retry_after_ms: retry_after_ms.map(count),
-                http_status: http_status.map(i32::from),
-                ..Reply::failed(class, message)
-            },
         }
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod board;
 pub(crate) mod calls;
 pub(crate) mod claimer;
+pub(crate) mod draft;
 pub(crate) mod engine;
 pub(crate) mod launcher;
 pub(crate) mod procedure;

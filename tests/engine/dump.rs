@@ -247,6 +247,26 @@ fn restored_work_goes_on_where_it_was() {
     assert_sound(&mut client);
 }
 
+#[test]
+fn restored_work_waits_until_somebody_wants_it() {
+    let source = Database::unserved();
+    let mut client = source.connect();
+    let session = generated(&mut client, &["sim-a"]);
+    assert!(one::<bool>(&mut client, "select dialectic.get_config('worker_enabled') = 'true'", &[]));
+    let target = carried(&source, Way::Custom);
+    let mut client = target.connect();
+    assert!(one::<bool>(&mut client, "select dialectic.get_config('worker_enabled') = 'false'", &[]));
+    let cause: String = one(&mut client, "select cause from dialectic.blocked where session_id = $1", &[&session]);
+    assert!(cause.contains("worker_enabled"), "{cause}");
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]), 0);
+    hand_over(&mut client);
+    assert_eq!(
+        column::<String>(&mut client, "select distinct status from dialectic.jobs", &[]),
+        ["completed"],
+        "it goes on"
+    );
+}
+
 /// The rows of each table in a plain dump, in the text format of COPY.
 fn dumped_rows(database: &Database) -> Vec<(String, Vec<String>)> {
     let text = quietly(server_program("pg_dump").arg(database.name()));

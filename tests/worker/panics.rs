@@ -6,7 +6,6 @@ use dialectic_tests::*;
 use std::time::Duration;
 
 #[test]
-#[ignore = "needs the setting `panic` of simulator models"]
 fn a_call_that_panics_fails_its_job_and_not_the_server() {
     let (server, mut client) = Server::serving("");
     let pid = worker(&mut client);

@@ -24,6 +24,8 @@ use writing::Pen;
 /// Answers a request.
 pub fn answer(request: &Request) -> Reply {
     let settings = Settings::read(&request.settings);
+    // The one fault that is ours and not the model's: whoever runs this must outlive it.
+    assert!(!settings.panic.strikes(request.call_no), "simulated panic of call {}", request.call_no);
     let (turn, so_far) = turn(&request.messages);
     let hash = digest(request, turn, settings.seed);
     let latency_ms = settings.latency_ms(mix(hash ^ u64::from(request.call_no)));

@@ -40,6 +40,7 @@ pub(super) struct Settings {
     pub(super) cut_after_tokens: Option<u64>,
     pub(super) malformed_json: Fault,
     pub(super) drop_connection: Fault,
+    pub(super) panic: Fault,
     pub(super) refuse: bool,
     pub(super) answer_words: usize,
     pub(super) seed: u64,
@@ -58,6 +59,7 @@ impl Settings {
             cut_after_tokens: number("cut_after_tokens"),
             malformed_json: Fault::read(&settings["malformed_json"]),
             drop_connection: Fault::read(&settings["drop_connection"]),
+            panic: Fault::read(&settings["panic"]),
             refuse: is_true("refuse"),
             answer_words: number("answer_words").unwrap_or(DEFAULT_WORDS).min(MOST_WORDS) as usize,
             seed: number("seed").unwrap_or(0),
@@ -101,7 +103,7 @@ pub fn check(settings: &Value) -> Result<(), String> {
                 (value.is_u64(), "a whole number")
             }
             "fail_always" | "refuse" => (value.is_boolean(), "true or false"),
-            "malformed_json" | "drop_connection" => {
+            "malformed_json" | "drop_connection" | "panic" => {
                 (value.is_boolean() || value.is_u64(), "true, false or a number of calls")
             }
             "latency_ms" => (latency(value).is_some(), "a whole number, or [least, most]"),
@@ -129,7 +131,7 @@ mod tests {
             json!(null),
             json!({}),
             json!({"fail_first": 2, "fail_class": "throttled", "retry_after_ms": 50, "latency_ms": [5, 9], "seed": 1}),
-            json!({"latency_ms": 3, "cut_after_tokens": 9, "malformed_json": 1, "drop_connection": true, "refuse": false,
+            json!({"latency_ms": 3, "cut_after_tokens": 9, "malformed_json": 1, "drop_connection": true, "panic": 2, "refuse": false,
                    "answer_words": 40, "fail_always": true}),
         ] {
             assert_eq!(check(&settings), Ok(()), "{settings}");

@@ -1,0 +1,63 @@
+//! A claimed job on its way to a request: what is kept of it while its prompt is rendered, and what it becomes then.
+
+use crate::store::claim::Claim;
+use crate::store::request::{Draft, Model};
+use crate::worker::calls::Prompt;
+use dialectic_core::prompt::Message;
+use dialectic_core::provider::Request;
+
+/// A job whose prompt is being rendered.
+pub(crate) struct Rendering {
+    pub(crate) claim: Claim,
+    model: Model,
+    name: String,
+    call_no: u32,
+    json_keys: Vec<String>,
+    is_saved: bool,
+}
+
+/// A job whose request is complete.
+pub(crate) struct Ready {
+    pub(crate) claim: Claim,
+    pub(crate) provider: String,
+    pub(crate) request: Request,
+    /// The prompt, unless it is saved already.
+    pub(crate) prompt: Option<String>,
+}
+
+impl Rendering {
+    /// Begins with what was read; the reason when there is nobody to ask.
+    pub(crate) fn begin(draft: Draft) -> Result<(Rendering, Prompt), (Claim, String)> {
+        let claim = Claim { job: draft.job, id: draft.claim, session: draft.session, is_plan: false };
+        let name = draft.turn.model.clone();
+        let Some(model) = draft.model else {
+            return Err((claim, format!("model \"{name}\" does not exist any more")));
+        };
+        let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
+        let json_keys = step.map(|step| step.content_keys()).unwrap_or_default();
+        let rendering =
+            Rendering { claim, model, name, call_no: draft.call_no, json_keys, is_saved: draft.saved.is_some() };
+        let prompt = match draft.saved {
+            Some(json) => Prompt::Saved(json),
+            None => Prompt::New(draft.definition, Box::new(draft.turn)),
+        };
+        Ok((rendering, prompt))
+    }
+
+    /// Ends with the messages and their JSON.
+    pub(crate) fn end(self, messages: Vec<Message>, json: String) -> Ready {
+        let request = Request {
+            api: self.model.api,
+            model: self.name,
+            api_model: self.model.api_model,
+            messages,
+            max_output_tokens: self.model.max_output_tokens,
+            context_window: self.model.context_window,
+            json_keys: self.json_keys,
+            settings: self.model.settings,
+            call_no: self.call_no,
+        };
+        let prompt = (!self.is_saved).then_some(json);
+        Ready { claim: self.claim, provider: self.model.provider, request, prompt }
+    }
+}

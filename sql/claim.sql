@@ -70,8 +70,9 @@ declare
     resting    text[] := _resting_models(moment);
     floor      bigint;
     looked_at  integer := max_jobs;
-    candidates uuid[];
-    chosen     uuid[];
+    -- By place in the table, which cannot change while they are looked at and locked; to find them again costs nothing.
+    candidates tid[];
+    chosen     tid[];
 begin
     if max_jobs is null or max_jobs not between 1 and 100000 then
         raise exception 'max_jobs cannot be %', coalesce(max_jobs::text, 'null')
@@ -79,16 +80,19 @@ begin
     end if;
     perform _require_read_committed();
     perform _free_dead_claims(claimer);
+    if lease is null and not exists (select from claimers c where c.name = claimer) then
+        insert into claimers (name) values (claimer);
+    end if;
     floor := _claim_floor();
     -- Candidates are looked at first and locked when chosen; when others hold too many of them, further ones are looked at.
     loop
         candidates := array(
-            select c.id
+            select c.place
             from (
-                select j.id, j.priority, j.turn
+                select j.place, j.id, j.priority, j.turn
                 from lanes l
                 cross join lateral (
-                    select q.id, q.priority, q.turn
+                    select q.ctid as place, q.id, q.priority, q.turn
                     from jobs q
                     where q.lane = l.name and q.is_test_job = l.is_test and q.priority = l.priority and q.turn >= floor
                       and q.status = any (_queued_statuses())
@@ -98,7 +102,7 @@ begin
                 ) as j
                 where l.name <> all (resting) and (with_test_jobs or not l.is_test)
                 union all
-                (select j.id, j.priority, j.turn
+                (select j.ctid, j.id, j.priority, j.turn
                  from jobs j
                  where j.status = 'retrying' and j.run_at <= moment
                    and j.lane <> all (resting) and (with_test_jobs or not j.is_test_job)
@@ -108,11 +112,10 @@ begin
             order by c.priority desc, c.turn, c.id
             limit looked_at);
         chosen := array(
-            select j.id
-            from unnest(candidates) with ordinality as c(id, place)
-            join jobs j on j.id = c.id
-            where j.status = any (_ready_statuses())
-            order by c.place
+            select j.ctid
+            from jobs j
+            where j.ctid = any (candidates) and j.status = any (_ready_statuses())
+            order by j.priority desc, j.turn, j.id
             limit max_jobs
             for no key update of j skip locked);
         exit when cardinality(chosen) = max_jobs or cardinality(candidates) < looked_at;
@@ -123,13 +126,13 @@ begin
         return;
     end if;
 
+    perform setval('claim_turns', (select j.turn from jobs j where j.ctid = chosen[1]));
     return query
         update jobs j
         set status = 'processing', status_before = j.status, claim_id = nextval('claim_ids'), claimed_by = claimer,
             lease_until = moment + lease, started_at = coalesce(j.started_at, moment)
-        where j.id = any (chosen)
+        where j.ctid = any (chosen)
         returning j.*;
-    perform setval('claim_turns', (select j.turn from jobs j where j.id = chosen[1]));
     perform _raise_floor(_first_turn(floor));
 end
 $$;
@@ -166,37 +169,14 @@ begin
 end
 $$;
 
--- The claimers inside the server that hold a claim or have a call open, and are gone.
+-- The claimers inside the server that may hold a claim or have a call open, and are gone. They are listed, for to look through what
+-- was ever claimed would cost more the longer an old snapshot is held.
 create function _dead_claimers(asking text) returns text[]
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    -- Mostly there is nobody but the one who asks, and then nothing is walked through.
-    if not exists (select from jobs j where j.status = 'processing' and j.claimed_by < asking)
-        and not exists (select from jobs j where j.status = 'processing' and j.claimed_by > asking)
-        and not exists (select from model_calls c where c.outcome = 'open' and c.claimed_by < asking)
-        and not exists (select from model_calls c where c.outcome = 'open' and c.claimed_by > asking) then
-        return '{}';
-    end if;
-    return array(
-        with recursive of_jobs(name) as (
-            (select j.claimed_by from jobs j where j.status = 'processing' order by j.claimed_by limit 1)
-            union all
-            select (select j.claimed_by from jobs j where j.status = 'processing' and j.claimed_by > of_jobs.name order by j.claimed_by limit 1)
-            from of_jobs
-            where of_jobs.name is not null
-        ),
-        of_calls(name) as (
-            (select c.claimed_by from model_calls c where c.outcome = 'open' order by c.claimed_by limit 1)
-            union all
-            select (select c.claimed_by from model_calls c where c.outcome = 'open' and c.claimed_by > of_calls.name order by c.claimed_by limit 1)
-            from of_calls
-            where of_calls.name is not null
-        )
-        select claimer.name
-        from (select name from of_jobs union select name from of_calls) as claimer
-        where claimer.name <> asking and not _claimer_lives(claimer.name));
+    return array(select c.name from claimers c where c.name <> asking and not _claimer_lives(c.name));
 end
 $$;
 
@@ -210,10 +190,12 @@ declare
     moment timestamptz := _now();
     dead   text[] := _dead_claimers(asking);
     voided uuid[] := array(
-        select j.id from jobs j where j.status = 'processing' and j.lease_until is null and j.claimed_by = any (dead)
-        union all
         select j.id from jobs j where j.status = 'processing' and j.lease_until is not null and j.lease_until < moment);
 begin
+    if dead <> '{}' then
+        voided := voided || array(
+            select j.id from jobs j where j.status = 'processing' and j.lease_until is null and j.claimed_by = any (dead));
+    end if;
     if voided <> '{}' then
         -- A session whose lock somebody holds is left for the next claim: a claim waits for nobody.
         with quiet as materialized (
@@ -246,6 +228,12 @@ begin
               and case when o.lease_until is null then o.claimed_by = any (dead) else o.lease_until < moment end
               and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
             for no key update skip locked);
+    end if;
+    if dead <> '{}' then
+        delete from claimers c
+        where c.name = any (dead)
+          and not exists (select from jobs j where j.status = 'processing' and j.claimed_by = c.name)
+          and not exists (select from model_calls o where o.outcome = 'open' and o.claimed_by = c.name);
     end if;
 end
 $$;

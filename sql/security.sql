@@ -19,7 +19,8 @@ begin
             ('resources', 'project_id in (select p.id from dialectic.projects p)'),
             ('model_calls', 'session_id in (select s.id from dialectic.sessions s)'),
             ('definitions', 'id in (select s.definition_id from dialectic.sessions s)'),
-            ('lanes', 'false')
+            ('lanes', 'false'),
+            ('claimers', 'false')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
@@ -34,7 +35,7 @@ declare
     name text;
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
-                                'resources', 'model_calls', 'definitions', 'claim_ids'] loop
+                                'resources', 'model_calls', 'definitions', 'claimers', 'claim_ids'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'processes', 'stages', 'domains',

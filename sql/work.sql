@@ -119,6 +119,12 @@ as $$
     select last_value from dialectic.claim_turns
 $$;
 
+create table claimers (
+    name      text        primary key,
+    opened_at timestamptz not null default _now()
+);
+comment on table claimers is 'The claimers inside the server that may hold claims; one that is gone is struck off when its claims are free. Whether it lives its lock says, not this table.';
+
 create table lanes (
     name     text    not null,
     is_test  boolean not null,
@@ -162,7 +168,6 @@ $$;
 create index jobs_retrying on jobs (run_at) where status = 'retrying';
 create index jobs_session on jobs (session_id);
 create index jobs_failed_children on jobs (parent_job_id) where status in ('failed', 'retry_loop_failed');
-create index jobs_claimed on jobs (claimed_by) where status = 'processing';
 create index jobs_leased on jobs (lease_until) where status = 'processing' and lease_until is not null;
 create unique index jobs_root on jobs (stage_run_id, model) where parent_job_id is null;
 create unique index jobs_planned_once on jobs (parent_job_id, step_key, group_key, kind, continuation_count)

@@ -47,10 +47,6 @@ fn the_queue_is_read_through_its_partial_indexes() {
             "select from dialectic.jobs j where j.stage_run_id = (select max(id::text)::uuid from dialectic.stage_runs) \
              and j.step_key = 'write7' and j.status <> all (dialectic._ended_statuses())",
         ),
-        (
-            "jobs_claimed",
-            "select claimed_by from dialectic.jobs j where j.status = 'processing' order by j.claimed_by limit 1",
-        ),
     ];
     for (index, query) in queries {
         let plan: Vec<String> = column(&mut client, &format!("explain (costs off) {query}"), &[]);

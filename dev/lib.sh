@@ -125,7 +125,8 @@ end_supervised() {
         sleep 0.1
     done
     kill_tree KILL "$SUPERVISED"
-    wait "$SUPERVISED" 2>/dev/null || true
+    # One that is gone already was waited for; to wait again would be to wait for the watcher of the cluster.
+    if kill -0 "$SUPERVISED" 2>/dev/null; then wait "$SUPERVISED" 2>/dev/null || true; fi
     SUPERVISED=
 }
 

@@ -105,7 +105,7 @@ create function job_request(job uuid) returns jsonb
 as $$
 declare
     claimed jobs;
-    made    record;
+    made    jsonb;
 begin
     select j.* into claimed from jobs j where j.id = job_request.job;
     if not found then
@@ -123,12 +123,12 @@ begin
     end if;
     perform _require_read_committed();
     perform from sessions s where s.id = claimed.session_id for no key update;
-    select m.* into made from _make_request(claimed.id) as m;
-    if made.request is null then
-        raise exception 'job "%" has no request: %', claimed.id, coalesce(made.problem, 'it is no longer claimed')
+    made := _make_request(claimed.id);
+    if made ? 'problem' then
+        raise exception 'job "%" has no request: %', claimed.id, made ->> 'problem'
             using errcode = 'object_not_in_prerequisite_state', hint = 'Give it up with dialectic.fail_job(job, claim_id, class, message).';
     end if;
-    return made.request;
+    return made -> 'request';
 end
 $$;
 comment on function job_request(uuid) is

@@ -51,15 +51,13 @@ pub(crate) fn _render_seed(
     Ok(deep(|| Ok(definition.seed_prompt(stage, iteration, request)?))?)
 }
 
-/// The request of one claimed job, saved and its call opened, or why there is none.
+/// The request of one claimed job, saved and its call opened: `{"request": …}`, or `{"problem": …}` that says why there is none.
 #[pg_extern(volatile)]
-pub(crate) fn _make_request(
-    job: pgrx::Uuid,
-) -> Result<TableIterator<'static, (name!(request, Option<JsonB>), name!(problem, Option<String>))>, ErrorReport> {
+pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
+    let problem = |reason: String| Ok(JsonB(serde_json::json!({ "problem": reason })));
     let Some(draft) = request::drafts(vec![job])?.into_iter().next() else {
-        return Ok(TableIterator::once((None, None)));
+        return problem("it is no longer claimed".to_owned());
     };
-    let problem = |problem: String| Ok(TableIterator::once((None, Some(problem))));
     let (rendering, prompt) = match Rendering::begin(draft) {
         Ok(begun) => begun,
         Err((_, reason)) => return problem(reason),
@@ -73,7 +71,7 @@ pub(crate) fn _make_request(
     request["job_id"] = job.to_string().into();
     request["claim_id"] = ready.claim.id.into();
     request["provider"] = ready.provider.into();
-    Ok(TableIterator::once((Some(JsonB(request)), None)))
+    Ok(JsonB(serde_json::json!({ "request": request })))
 }
 
 /// Refuses settings that the simulator does not know.

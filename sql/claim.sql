@@ -80,9 +80,6 @@ begin
     end if;
     perform _require_read_committed();
     perform _free_dead_claims(claimer);
-    if lease is null and not exists (select from claimers c where c.name = claimer) then
-        insert into claimers (name) values (claimer);
-    end if;
     floor := _claim_floor();
     -- Candidates are looked at first and locked when chosen; when others hold too many of them, further ones are looked at.
     loop
@@ -124,6 +121,9 @@ begin
     if chosen = '{}' then
         perform _raise_floor(_first_turn(floor));
         return;
+    end if;
+    if lease is null and not exists (select from claimers c where c.name = claimer) then
+        insert into claimers (name) values (claimer);
     end if;
 
     perform setval('claim_turns', (select j.turn from jobs j where j.ctid = chosen[1]));

@@ -153,6 +153,9 @@ fn filled(roles: &str) -> Database {
         .batch_execute(&format!("select dialectic.grant_user('{user}'), dialectic.grant_admin('{admin}')"))
         .expect("grants");
     fill(&mut client);
+    client
+        .batch_execute("insert into dialectic.claimers (name) values ('worker:0:gone')")
+        .expect("a claimer that died");
     let granted = grants(&mut client);
     assert!(
         granted.contains(&format!("dialectic.run(text,text[],text,text,text,text,boolean): {user} EXECUTE f")),

@@ -70,16 +70,15 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
         } else if engine.is_idle() {
             let due = host.run(|| claim::next_due(true))?.map(Duration::from_secs_f64);
             match due.filter(|due| left > 0 && *due <= PATIENCE) {
-                Some(due) => Some(due),
+                // What is due and was not claimed is held by somebody else.
+                Some(due) => Some(due.max(HELD_UP)),
                 None => break,
             }
         } else {
             // An answer, a claim that is taken away: looked for now and then, for this backend is not told.
             Some(Duration::from_millis(50))
         };
-        if rest != Some(Duration::ZERO) {
-            signals::wait(rest, Some(engine.socket()));
-        }
+        signals::wait(rest, Some(engine.socket()));
     }
     claimer::_close_claimer();
     Ok(())

@@ -142,8 +142,8 @@ impl Worker {
             return Some(HELD_UP);
         }
         let due = self.transaction(|| claim::next_due(false)).ok().flatten().map(Duration::from_secs_f64);
-        // With threads all busy, what is due waits for one of them.
-        due.filter(|due| engine.is_idle() || !due.is_zero())
+        // With threads all busy, what is due waits for one of them; with none busy, somebody else holds it.
+        due.filter(|due| engine.is_idle() || !due.is_zero()).map(|due| due.max(HELD_UP))
     }
 }
 

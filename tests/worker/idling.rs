@@ -1,4 +1,4 @@
-//! A worker with nothing to do does nothing.
+//! A worker with nothing to do does nothing, and one that cannot get at its work does next to nothing.
 
 use crate::load::*;
 use dialectic_tests::server::*;
@@ -38,4 +38,32 @@ fn in_ten_idle_seconds_launcher_and_worker_wake_up_at_most_twice() {
     let woken: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     println!("woken in ten seconds: {woken:?}");
     assert!(woken.iter().all(|times| *times <= 2), "{woken:?}");
+}
+
+/// The processor time that a process has used, in hundredths of a second.
+fn ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    fields[11..13].iter().map(|field| field.parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn a_job_that_somebody_holds_locked_is_waited_for_without_haste() {
+    let (server, mut client) = Server::serving("");
+    switch(&mut client, false);
+    single_calls(&mut client, "sim-a", 1);
+    let mut holder = server.connect("law");
+    holder.batch_execute("begin; select from dialectic.jobs where status = 'pending' for update").expect("a lock");
+    switch(&mut client, true);
+    let pid = worker(&mut client).expect("a worker");
+    soon("the worker has seen it", || {
+        one(&mut client, "select xact_start is null from pg_stat_activity where pid = $1", &[&pid])
+    });
+    let before = ticks(pid);
+    std::thread::sleep(Duration::from_secs(2));
+    let used = ticks(pid) - before;
+    println!("used in two seconds: {used} ms × 10");
+    assert!(used < 100, "{used} of 200 hundredths of a second were used to wait");
+    holder.batch_execute("commit").expect("commit");
+    all_completed(&mut client, Duration::from_secs(20));
 }

@@ -112,6 +112,8 @@ begin
             select j.ctid
             from jobs j
             where j.ctid = any (candidates) and j.status = any (_ready_statuses())
+              -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
+              and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
             order by j.priority desc, j.turn, j.id
             limit max_jobs
             for no key update of j skip locked);
@@ -177,6 +179,20 @@ create function _dead_claimers(asking text) returns text[]
 as $$
 begin
     return array(select c.name from claimers c where c.name <> asking and not _claimer_lives(c.name));
+end
+$$;
+
+-- Lists everybody who holds a claim or has a call open, whoever listed him: a restored database knows its dead only by these.
+create function _list_claimers() returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    insert into claimers (name)
+    select j.claimed_by from jobs j where j.status = 'processing' and j.lease_until is null
+    union
+    select c.claimed_by from model_calls c where c.outcome = 'open' and c.lease_until is null
+    on conflict do nothing;
 end
 $$;
 

@@ -35,7 +35,7 @@ declare
     name text;
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
-                                'resources', 'model_calls', 'definitions', 'claimers', 'claim_ids'] loop
+                                'resources', 'model_calls', 'definitions', 'claim_ids'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'processes', 'stages', 'domains',

@@ -12,6 +12,7 @@ declare
 begin
     perform pg_advisory_lock(k.space, k.key) from _claimer_key(claimer) as k;
     perform _hold_claimer(k.space, k.key) from _claimer_key(claimer) as k;
+    perform _list_claimers();
     return claimer;
 end
 $$;

@@ -79,10 +79,11 @@ fn serve(database: u32) {
     let Some(extension) = transaction(|| Ok(extension())).ok().flatten() else {
         return board::give_up_unless_told(database);
     };
-    let opened = transaction(|| Engine::new(claimer::open("worker")?));
-    let mut engine = match opened {
+    let mut engine = match transaction(|| Engine::new(claimer::open("worker")?)) {
         Ok(engine) => engine,
         Err(problem) => {
+            // An extension that is dropped while its worker comes is no failure of the worker.
+            leave_if_gone(database, extension);
             log!("pg_dialectic worker: {problem}");
             // SAFETY: nothing is open; the launcher tries again later.
             unsafe { pg_sys::proc_exit(1) };
@@ -110,11 +111,7 @@ fn serve(database: u32) {
                 worker.rest(&engine, &report)
             }
             Err(problem) => {
-                match transaction(|| Ok(self::extension())) {
-                    Ok(Some(there)) if there == extension => {}
-                    Ok(None) => return board::give_up_unless_told(database),
-                    _ => return,
-                }
+                leave_if_gone(database, extension);
                 failures = (failures + 1).min(8);
                 log!("pg_dialectic worker: {problem}");
                 Some(Duration::from_millis(5 << failures))
@@ -125,6 +122,19 @@ fn serve(database: u32) {
             signals::wait(rest, Some(engine.socket()));
         }
     }
+}
+
+/// Ends the process, on purpose, when the extension it serves is gone; another one that has come meanwhile gets a worker of its own.
+fn leave_if_gone(database: u32, extension: pg_sys::Oid) {
+    let there = transaction(|| Ok(self::extension()));
+    if there == Ok(Some(extension)) {
+        return;
+    }
+    if there == Ok(None) {
+        board::give_up_unless_told(database);
+    }
+    // SAFETY: nothing is open.
+    unsafe { pg_sys::proc_exit(0) };
 }
 
 /// Transactions of the worker; each begins by making sure that the extension is still the one it serves.

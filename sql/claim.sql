@@ -53,7 +53,7 @@ begin
         raise exception 'lease cannot be %', coalesce(lease::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give a time longer than zero and at most a day.';
     end if;
-    return query select * from _claim(worker, max_jobs, lease, false);
+    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7());
 end
 $$;
 comment on function claim_jobs(text, integer, interval) is
@@ -61,7 +61,7 @@ comment on function claim_jobs(text, integer, interval) is
 
 -- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its advisory lock.
 -- What is lined up before the floor is known to be gone, so that a claim never walks through what others have finished.
-create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean) returns setof jobs
+create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -72,7 +72,10 @@ declare
     looked_at  integer := max_jobs;
     -- By place in the table, which cannot change while they are looked at and locked; to find them again costs nothing.
     candidates tid[];
+    places     tid[];
     chosen     tid[];
+    ids        uuid[];
+    last_turn  bigint;
 begin
     if max_jobs is null or max_jobs not between 1 and 100000 then
         raise exception 'max_jobs cannot be %', coalesce(max_jobs::text, 'null')
@@ -86,49 +89,55 @@ begin
         candidates := array(
             select c.place
             from (
-                select j.place, j.id, j.priority, j.turn
+                select q.place, q.job_id, q.priority, q.turn
                 from lanes l
                 cross join lateral (
-                    select q.ctid as place, q.id, q.priority, q.turn
-                    from jobs q
-                    where q.lane = l.name and q.is_test_job = l.is_test and q.priority = l.priority and q.turn >= floor
-                      and q.status = any (_queued_statuses())
-                      and q.run_at <= moment
-                    order by q.turn
+                    select r.ctid as place, r.job_id, r.priority, r.turn
+                    from ready_jobs r
+                    where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority
+                      and r.turn >= floor and r.run_at <= moment
+                    order by r.turn
                     limit looked_at
-                ) as j
+                ) as q
                 where l.name <> all (resting) and (with_test_jobs or not l.is_test)
                 union all
-                (select j.ctid, j.id, j.priority, j.turn
-                 from jobs j
-                 where j.status = 'retrying' and j.run_at <= moment
-                   and j.lane <> all (resting) and (with_test_jobs or not j.is_test_job)
-                 order by j.run_at
+                (select r.ctid, r.job_id, r.priority, r.turn
+                 from ready_jobs r
+                 where r.is_delayed and r.run_at <= moment and r.lane <> all (resting) and (with_test_jobs or not r.is_test)
+                 order by r.run_at
                  limit looked_at)
             ) as c
-            order by c.priority desc, c.turn, c.id
+            order by c.priority desc, c.turn, c.job_id
             limit looked_at);
-        chosen := array(
-            select j.ctid
-            from jobs j
-            where j.ctid = any (candidates) and j.status = any (_ready_statuses())
+        -- A claim waits for nobody, neither in the line nor among the jobs: whoever moves a job takes it out of the line as well.
+        select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id), (array_agg(c.turn))[1]
+        into places, chosen, ids, last_turn
+        from (
+            select r.ctid as place, j.ctid as job_place, r.job_id, r.turn
+            from ready_jobs r
+            join jobs j on j.id = r.job_id
+            where r.ctid = any (candidates)
               -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
-            order by j.priority desc, j.turn, j.id
+            order by r.priority desc, r.turn, r.job_id
             limit max_jobs
-            for no key update of j skip locked);
-        exit when cardinality(chosen) = max_jobs or cardinality(candidates) < looked_at;
+            for update of r skip locked
+            for no key update of j skip locked
+        ) as c;
+        exit when cardinality(places) = max_jobs or cardinality(candidates) < looked_at;
         looked_at := looked_at * 4;
     end loop;
-    if chosen = '{}' then
+    if places = '{}' then
         perform _raise_floor(_first_turn(floor));
         return;
     end if;
     if lease is null and not exists (select from claimers c where c.name = claimer) then
         insert into claimers (name) values (claimer);
     end if;
+    insert into claims (id, claimed_by, lease_until, job_ids) values (claim, claimer, moment + lease, ids);
 
-    perform setval('claim_turns', (select j.turn from jobs j where j.ctid = chosen[1]));
+    perform setval('claim_turns', last_turn);
+    delete from ready_jobs r where r.ctid = any (places);
     return query
         update jobs j
         set status = 'processing', status_before = j.status, claim_id = nextval('claim_ids'), claimed_by = claimer,
@@ -149,10 +158,9 @@ begin
         select min(first.turn)
         from lanes l
         cross join lateral (
-            select q.turn from jobs q
-            where q.lane = l.name and q.is_test_job = l.is_test and q.priority = l.priority and q.turn >= floor
-              and q.status = any (_queued_statuses())
-            order by q.turn
+            select r.turn from ready_jobs r
+            where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority and r.turn >= floor
+            order by r.turn
             limit 1) as first), 9223372036854775807);
 end
 $$;
@@ -182,20 +190,6 @@ begin
 end
 $$;
 
--- Lists everybody who holds a claim or has a call open, whoever listed him: a restored database knows its dead only by these.
-create function _list_claimers() returns void
-    language plpgsql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
-    insert into claimers (name)
-    select j.claimed_by from jobs j where j.status = 'processing' and j.lease_until is null
-    union
-    select c.claimed_by from model_calls c where c.outcome = 'open' and c.lease_until is null
-    on conflict do nothing;
-end
-$$;
-
 -- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had under
 -- way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
 create function _free_dead_claims(asking text) returns void
@@ -205,51 +199,80 @@ as $$
 declare
     moment timestamptz := _now();
     dead   text[] := _dead_claimers(asking);
-    voided uuid[] := array(
-        select j.id from jobs j where j.status = 'processing' and j.lease_until is not null and j.lease_until < moment);
+    -- The claims that are void, and each of their jobs with the one who took it.
+    void   uuid[];
+    takers text[];
+    taken  uuid[];
 begin
-    if dead <> '{}' then
-        voided := voided || array(
-            select j.id from jobs j where j.status = 'processing' and j.lease_until is null and j.claimed_by = any (dead));
+    if dead = '{}' and not exists (select from claims c where c.lease_until < moment) then
+        return;
     end if;
-    if voided <> '{}' then
-        -- A session whose lock somebody holds is left for the next claim: a claim waits for nobody.
-        with quiet as materialized (
-            select s.id from sessions s
-            where s.id in (select j.session_id from jobs j where j.id = any (voided))
-            order by s.id
-            for no key update skip locked
-        ),
-        gone as (
-            select j.id
-            from quiet
-            join jobs j on j.session_id = quiet.id
-            where j.id = any (voided) and j.status = 'processing' and (j.lease_until is null or j.lease_until < moment)
-            order by j.id
-            for no key update of j skip locked
-        )
-        update jobs j
-        set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-            turn = greatest(j.turn, _claim_turn())
-        from gone
-        where j.id = gone.id;
-    end if;
+    void := array(
+        select c.id from claims c where c.lease_until < moment
+        union all
+        select c.id from claims c where c.lease_until is null and c.claimed_by = any (dead));
+    select array_agg(c.claimed_by), array_agg(job_id) into takers, taken
+    from claims c, unnest(c.job_ids) as job_id
+    where c.id = any (void);
 
-    if dead <> '{}' or exists (select from model_calls o where o.outcome = 'open' and o.lease_until is not null and o.lease_until < moment) then
-        update model_calls c
-        set outcome = 'lost', finished_at = moment, error_class = 'transient', error_message = 'the claimer died during the call'
-        where c.id in (
-            select o.id from model_calls o
-            where o.outcome = 'open'
-              and case when o.lease_until is null then o.claimed_by = any (dead) else o.lease_until < moment end
-              and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
-            for no key update skip locked);
-    end if;
-    if dead <> '{}' then
-        delete from claimers c
-        where c.name = any (dead)
-          and not exists (select from jobs j where j.status = 'processing' and j.claimed_by = c.name)
-          and not exists (select from model_calls o where o.outcome = 'open' and o.claimed_by = c.name);
-    end if;
+    -- A session whose lock somebody holds is left for the next claim: a claim waits for nobody.
+    with held as materialized (
+        select j.id, j.session_id
+        from unnest(taken, takers) as t(job_id, claimed_by)
+        join jobs j on j.id = t.job_id
+        where j.status = 'processing' and j.claimed_by = t.claimed_by and (j.lease_until is null or j.lease_until < moment)
+    ),
+    quiet as materialized (
+        select s.id from sessions s
+        where s.id in (select h.session_id from held h)
+        order by s.id
+        for no key update skip locked
+    ),
+    gone as (
+        select j.id
+        from quiet
+        join held h on h.session_id = quiet.id
+        join jobs j on j.id = h.id
+        where j.status = 'processing' and (j.lease_until is null or j.lease_until < moment)
+        order by j.id
+        for no key update of j skip locked
+    )
+    update jobs j
+    set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+        turn = greatest(j.turn, _claim_turn())
+    from gone
+    where j.id = gone.id;
+
+    update model_calls c
+    set outcome = 'lost', finished_at = moment, error_class = 'transient', error_message = 'the claimer died during the call'
+    where c.id in (
+        select o.id
+        from unnest(taken, takers) as t(job_id, claimed_by)
+        join model_calls o on o.job_id = t.job_id and o.claimed_by = t.claimed_by
+        where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment)
+          and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
+        for no key update of o skip locked);
+
+    delete from claims c
+    where c.id = any (void)
+      and not exists (
+          select from unnest(c.job_ids) as t(job_id) join jobs j on j.id = t.job_id
+          where j.status = 'processing' and j.claimed_by = c.claimed_by and (j.lease_until is null or j.lease_until < moment))
+      and not exists (
+          select from unnest(c.job_ids) as t(job_id) join model_calls o on o.job_id = t.job_id and o.claimed_by = c.claimed_by
+          where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment));
+    delete from claimers c
+    where c.name = any (dead) and not exists (select from claims held where held.lease_until is null and held.claimed_by = c.name);
+end
+$$;
+
+-- Strikes off claims of which nothing is held any more, neither a job nor an open call.
+create function _let_go(claims uuid[]) returns void
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    delete from claims c where c.id = any (_let_go.claims);
 end
 $$;

@@ -14,7 +14,12 @@ create function handle_job_completion() returns trigger
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    seen record;
+    seen         record;
+    -- The steps that a parent has no unfinished jobs of any more.
+    done_runs    uuid[];
+    done_parents uuid[];
+    done_steps   text[];
+    forgotten    boolean;
 begin
     -- A full join, for it can only be hashed: a plan that was made for one row must not compare ten thousand with each other.
     select array_agg(n.id) filter (where n.status <> o.status and n.status <> 'processing') as moved,
@@ -22,11 +27,27 @@ begin
            array_agg(n.id) filter (where n.status <> o.status and n.status = any (_ended_statuses())) as ended,
            array_agg(distinct n.stage_run_id)
                filter (where n.status <> o.status and n.status = any (_ended_statuses()) and n.parent_job_id is null) as runs,
+           array_agg((n.stage_run_id, n.parent_job_id, n.step_key,
+                      (n.status <> all (_ended_statuses()))::integer - (o.status <> all (_ended_statuses()))::integer,
+                      (n.status in ('failed', 'retry_loop_failed'))::integer - (o.status in ('failed', 'retry_loop_failed'))::integer
+                     )::steps_under_way)
+               filter (where n.status <> o.status and n.parent_job_id is not null
+                         and (n.status = any (_ended_statuses()) or o.status = any (_ended_statuses()))) as counted,
            bool_or(n.status <> o.status and n.parent_job_id is not null and n.status <> 'processing'
                    and n.status <> all (_ended_statuses())) as fell_back,
-           bool_or(n.status <> o.status and n.status in ('failed', 'retry_loop_failed', 'waiting_for_children')) as failed,
+           bool_or(n.status <> o.status and n.status in ('failed', 'retry_loop_failed')) as failed,
+           array_agg(n.id) filter (where n.status <> o.status and n.status = 'waiting_for_children') as waiting,
            bool_or(n.status <> o.status and o.status = 'processing') as revoked,
            bool_or(n.lane <> o.lane or n.priority <> o.priority or n.is_test_job <> o.is_test_job) as changed_lane,
+           -- A claim takes its jobs out of the line itself.
+           array_agg((o.id, o.lane, o.is_test_job, o.priority, o.turn, o.run_at, o.status = 'retrying')::ready_jobs) filter (
+               where o.status = any (_ready_statuses()) and not (n.status = 'processing' and n.claim_id is not null)
+                 and (o.status, o.lane, o.is_test_job, o.priority, o.turn, o.run_at)
+                     <> (n.status, n.lane, n.is_test_job, n.priority, n.turn, n.run_at)) as left_line,
+           array_agg((n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying')::ready_jobs) filter (
+               where n.status = any (_ready_statuses())
+                 and (o.status, o.lane, o.is_test_job, o.priority, o.turn, o.run_at)
+                     <> (n.status, n.lane, n.is_test_job, n.priority, n.turn, n.run_at)) as joined_line,
            min(n.turn) filter (where n.status = any (_ready_statuses())) as first_turn
     into seen
     from new_jobs n
@@ -40,6 +61,15 @@ begin
     end if;
     if seen.changed_lane then
         insert into lanes (name, is_test, priority) select distinct n.lane, n.is_test_job, n.priority from new_jobs n on conflict do nothing;
+    end if;
+    if seen.left_line is not null then
+        delete from ready_jobs r
+        using unnest(seen.left_line) as l
+        where (r.lane, r.is_test, r.priority, r.is_delayed, r.turn, r.job_id)
+            = (l.lane, l.is_test, l.priority, l.is_delayed, l.turn, l.job_id);
+    end if;
+    if seen.joined_line is not null then
+        insert into ready_jobs select * from unnest(seen.joined_line);
     end if;
     if seen.first_turn is not null or seen.revoked then
         perform _tell_worker(seen.first_turn, coalesce(seen.revoked, false));
@@ -55,17 +85,43 @@ begin
     order by s.id
     for no key update;
 
+    if seen.counted is not null then
+        with counted as (
+            insert into steps_under_way as u (stage_run_id, parent_job_id, step_key, unfinished, failed)
+            select c.stage_run_id, c.parent_job_id, c.step_key, sum(c.unfinished), sum(c.failed)
+            from unnest(seen.counted) as c
+            group by 1, 2, 3
+            on conflict (stage_run_id, parent_job_id, step_key) do update
+                set unfinished = u.unfinished + excluded.unfinished, failed = u.failed + excluded.failed
+            returning u.stage_run_id, u.parent_job_id, u.step_key, u.unfinished, u.failed
+        )
+        select array_agg(c.stage_run_id), array_agg(c.parent_job_id), array_agg(c.step_key), bool_or(c.failed = 0)
+        into done_runs, done_parents, done_steps, forgotten
+        from counted c
+        where c.unfinished = 0;
+        if forgotten then
+            delete from steps_under_way u
+            using unnest(done_runs, done_parents, done_steps) as d(stage_run_id, parent_job_id, step_key)
+            where (u.stage_run_id, u.parent_job_id, u.step_key) = (d.stage_run_id, d.parent_job_id, d.step_key)
+              and u.unfinished = 0 and u.failed = 0;
+        end if;
+    end if;
     if seen.fell_back then
         perform _cancel_orphans(seen.moved);
     end if;
-    if seen.failed then
+    if seen.failed or exists (
+        select from jobs j
+        join steps_under_way u on u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id and u.failed > 0
+        where j.id = any (seen.waiting)) then
         perform _fail_parents(seen.moved);
     end if;
     if seen.ended is not null then
         if exists (select from job_dependencies d where d.prerequisite_id = any (seen.ended)) then
             perform _wake_dependents(seen.ended);
         end if;
-        perform _wake_parents(seen.ended);
+        if done_runs is not null or seen.runs is not null then
+            perform _wake_parents(done_runs, done_parents, done_steps, seen.runs);
+        end if;
         if seen.runs is not null then
             perform _close_stage_runs(seen.runs);
         end if;
@@ -80,7 +136,7 @@ create trigger handle_job_completion
     referencing old table as old_jobs new table as new_jobs
     for each statement execute function handle_job_completion();
 
--- New jobs stand in line; the worker hears of them when they are committed.
+-- New jobs stand in line and are counted; the worker hears of them when they are committed.
 create function _line_up() returns trigger
     language plpgsql
     security definer
@@ -100,6 +156,18 @@ begin
         where not exists (select from sessions s where s.id = new_job.session_id)) then
         perform set_config('worker_enabled', 'false');
     end if;
+    insert into ready_jobs (job_id, lane, is_test, priority, turn, run_at, is_delayed)
+    select n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying'
+    from new_jobs n
+    where n.status = any (_ready_statuses());
+    insert into steps_under_way as u (stage_run_id, parent_job_id, step_key, unfinished, failed)
+    select n.stage_run_id, n.parent_job_id, n.step_key, count(*) filter (where n.status <> all (_ended_statuses())),
+           count(*) filter (where n.status in ('failed', 'retry_loop_failed'))
+    from new_jobs n
+    where n.parent_job_id is not null and (n.status <> all (_ended_statuses()) or n.status in ('failed', 'retry_loop_failed'))
+    group by 1, 2, 3
+    on conflict (stage_run_id, parent_job_id, step_key) do update
+        set unfinished = u.unfinished + excluded.unfinished, failed = u.failed + excluded.failed;
     perform _tell_worker(min(n.turn), false) from new_jobs n having count(*) > 0;
     return null;
 end
@@ -140,7 +208,8 @@ begin
                child.error_details
         from jobs moved_job
         join jobs parent on parent.id = case when moved_job.status = 'waiting_for_children' then moved_job.id else moved_job.parent_job_id end
-        join jobs child on child.parent_job_id = parent.id and child.status in ('failed', 'retry_loop_failed')
+        join steps_under_way u on u.stage_run_id = parent.stage_run_id and u.parent_job_id = parent.id and u.failed > 0
+        join jobs child on child.parent_job_id = parent.id and child.step_key = u.step_key and child.status in ('failed', 'retry_loop_failed')
         where moved_job.id = any (moved) and moved_job.status in ('failed', 'retry_loop_failed', 'waiting_for_children')
         order by parent.id, child.completed_at, child.id
     ),
@@ -156,6 +225,9 @@ begin
         returning p.id
     )
     select array_agg(id) into parents from parent_failed;
+    if parents is null then
+        return;
+    end if;
 
     update jobs sibling
     set status = 'cancelled', completed_at = _now(), status_before = null,
@@ -206,53 +278,33 @@ as $$
 $$;
 
 -- Wakes the parents whose children are all done, and, when the last job of a step or a root of the stage run has ended, every
--- root of that stage run that waits for other models. A root woken for nothing plans nothing and waits again.
-create function _wake_parents(ended uuid[]) returns void
+-- root of that stage run that waits for other models. A root woken for nothing plans nothing and waits again. Given are the steps
+-- that a parent has no unfinished jobs of any more, and the stage runs of which a root has ended.
+create function _wake_parents(runs uuid[], parents uuid[], steps text[], runs_of_roots uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    -- Step by step, for each is found by its index; one large query would be planned for other numbers than it meets. First the
-    -- steps that a model has done: where it has not, nobody is woken, and mostly it has not.
-    runs    uuid[];
-    parents uuid[];
-    steps   text[];
-    roots   uuid[];
-begin
-    select array_agg(step.stage_run_id), array_agg(step.parent_job_id), array_agg(step.step_key)
-    into runs, parents, steps
-    from (select distinct j.stage_run_id, j.parent_job_id, j.step_key from jobs j where j.id = any (ended)) as step
-    where step.parent_job_id is null
-       or not exists (
-          select from jobs unfinished
-          where unfinished.stage_run_id = step.stage_run_id and unfinished.parent_job_id = step.parent_job_id
-            and unfinished.step_key = step.step_key and unfinished.status <> all (_ended_statuses()));
-    if runs is null then
-        return;
-    end if;
-    roots := array(
-        select root.id
-        from jobs root
-        where root.parent_job_id is null and root.stage_run_id in (
-            select step.stage_run_id
-            from unnest(runs, steps) as step(stage_run_id, step_key)
-            where step.step_key is null
-               or not exists (
-                  select from jobs unfinished
-                  where unfinished.stage_run_id = step.stage_run_id and unfinished.step_key = step.step_key
-                    and unfinished.status <> all (_ended_statuses()))));
-    parents := array(
+    -- Step by step, for each is found by its index; one large query would be planned for other numbers than it meets.
+    whole uuid[] := runs_of_roots || array(
+        select step.stage_run_id
+        from unnest(runs, steps) as step(stage_run_id, step_key)
+        where not exists (
+            select from steps_under_way u
+            where u.stage_run_id = step.stage_run_id and u.step_key = step.step_key and u.unfinished > 0));
+    roots uuid[] := array(select root.id from jobs root where root.stage_run_id = any (whole) and root.parent_job_id is null);
+    woken uuid[] := array(
         select parent.id
         from jobs parent
         where parent.id = any (parents || roots) and parent.status = 'waiting_for_children'
           and not exists (
-              select from jobs unfinished
-              where unfinished.stage_run_id = parent.stage_run_id and unfinished.parent_job_id = parent.id
-                and unfinished.status <> all (_ended_statuses())));
-    if parents <> '{}' then
+              select from steps_under_way u
+              where u.stage_run_id = parent.stage_run_id and u.parent_job_id = parent.id and u.unfinished > 0));
+begin
+    if woken <> '{}' then
         update jobs parent
         set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, _claim_turn())
-        where parent.id = any (parents);
+        where parent.id = any (woken);
     end if;
 end
 $$;

@@ -99,9 +99,6 @@ begin
     from configuration shipped
     where shipped.key = set_config.key and shipped.is_shipped
     on conflict on constraint configuration_pkey do update set value = excluded.value;
-    if set_config.key = 'worker_enabled' then
-        perform _list_claimers();
-    end if;
     perform _tell_worker(null, false);
 end
 $$;

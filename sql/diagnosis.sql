@@ -34,14 +34,19 @@ create view blocked with (security_invoker) as
                else 'due now: the next claim takes it'
            end as cause
     from at
-    cross join jobs j
+    cross join (
+        select root.* from stage_runs r join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
+        where r.status = 'running' and root.status <> all (_ended_statuses())
+        union all
+        select child.* from steps_under_way u join jobs child on child.parent_job_id = u.parent_job_id and child.step_key = u.step_key
+        where u.unfinished > 0 and child.status <> all (_ended_statuses())
+    ) as j
     left join _current_models m on m.name = j.model
     left join provider_clocks c on c.provider = m.provider
     left join lateral (
-        select count(*) as unfinished from jobs child
-        where child.parent_job_id = j.id and child.status <> all (_ended_statuses())) as children on true
-    where j.status <> all (_ended_statuses())
-      and not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end)
+        select sum(u.unfinished) as unfinished from steps_under_way u
+        where u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id) as children on true
+    where not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end)
       and not (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job and at.worked
                and (j.kind <> 'execute' or (m.name is not null and c.paused_reason is null and (c.free_at is null or c.free_at <= at.moment))));
 comment on view blocked is 'Every job that is not moving now, with the one cause in words.';
@@ -57,11 +62,13 @@ begin
     worker_alive := coalesce(_worker_state() = 'served', false);
     preloaded := _is_preloaded();
     select count(*) into claimers from _claimer_locks;
-    select count(*), _now() - min(j.run_at) into queue_depth, oldest_due_job
-    from jobs j
-    where j.status = any (_ready_statuses()) and j.run_at <= _now() and not j.is_test_job
-      and (j.kind in ('plan', 'render') or j.model <> all (_resting_models(_now())));
-    select count(*) into calls_in_flight from model_calls c where c.outcome = 'open';
+    select count(*), _now() - min(r.run_at) into queue_depth, oldest_due_job
+    from ready_jobs r
+    where r.run_at <= _now() and not r.is_test and r.lane <> all (_resting_models(_now()));
+    select count(*) into calls_in_flight
+    from claims c, unnest(c.job_ids) as taken(job_id)
+    join model_calls o on o.job_id = taken.job_id
+    where o.outcome = 'open' and o.claimed_by = c.claimed_by;
     select coalesce(jsonb_agg(jsonb_build_object('provider', c.provider, 'free_at', c.free_at, 'paused_reason', c.paused_reason)), '[]')
     into provider_clocks
     from dialectic.provider_clocks c
@@ -84,8 +91,10 @@ begin
         (select format('provider %s is paused: %s; mend it with dialectic.add_provider(…)', c.provider, c.paused_reason)
          from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider limit 1),
         (select format('%s jobs belong to claimers that are gone; the next claim frees them', count(*))
-         from jobs j
-         where j.status = 'processing' and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
+         from claims c, unnest(c.job_ids) as taken(job_id)
+         join jobs j on j.id = taken.job_id
+         where j.status = 'processing' and j.claimed_by = c.claimed_by
+           and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
          having count(*) > 0)
     ], null);
 end
@@ -141,6 +150,30 @@ as $$
     select 'a running job is claimed, and no other is', j.id, format('%s with claim %s by %s', j.status, coalesce(j.claim_id::text, 'none'), coalesce(j.claimed_by, 'nobody'))
     from jobs j
     where (j.status = 'processing') <> (j.claim_id is not null) or (j.claim_id is null) <> (j.claimed_by is null)
+    union all
+    select 'a running job is in a claim of its claimer', j.id, format('%s holds it', j.claimed_by)
+    from jobs j
+    where j.status = 'processing' and j.claim_id is not null
+      and not exists (select from claims c where c.claimed_by = j.claimed_by and j.id = any (c.job_ids))
+    union all
+    select 'every ready job is in line, once, at its place, and no other is', coalesce(j.id, r.job_id),
+           format('%s, in line %s', coalesce(j.status, 'gone'), case when r.job_id is null then 'nowhere' else 'at turn ' || r.turn end)
+    from (select * from jobs where status = any (_ready_statuses())) as j
+    full join ready_jobs r
+        on (r.job_id, r.lane, r.is_test, r.priority, r.turn, r.run_at, r.is_delayed)
+         = (j.id, j.lane, j.is_test_job, j.priority, j.turn, j.run_at, j.status = 'retrying')
+    where j.id is null or r.job_id is null
+    union all
+    select 'the unfinished and failed jobs of a step are counted', coalesce(j.parent_job_id, u.parent_job_id),
+           format('step %s: %s unfinished and %s failed, counted %s and %s', coalesce(j.step_key, u.step_key), coalesce(j.unfinished, 0),
+                  coalesce(j.failed, 0), coalesce(u.unfinished, 0), coalesce(u.failed, 0))
+    from (select c.stage_run_id, c.parent_job_id, c.step_key, count(*) filter (where c.status <> all (_ended_statuses())) as unfinished,
+                 count(*) filter (where c.status in ('failed', 'retry_loop_failed')) as failed
+          from jobs c
+          where c.parent_job_id is not null and (c.status <> all (_ended_statuses()) or c.status in ('failed', 'retry_loop_failed'))
+          group by 1, 2, 3) as j
+    full join steps_under_way u on (u.stage_run_id, u.parent_job_id, u.step_key) = (j.stage_run_id, j.parent_job_id, j.step_key)
+    where (coalesce(j.unfinished, 0), coalesce(j.failed, 0)) <> (coalesce(u.unfinished, 0), coalesce(u.failed, 0))
     union all
     select 'nobody waits for what has ended', j.id, 'all its prerequisites are complete'
     from jobs j

@@ -7,7 +7,7 @@
 -- The plans among these claimed jobs that are still claimed, and what is known of each without looking at its stage.
 create function _plan_roots(job_ids uuid[], claim_ids bigint[])
     returns table (job_id uuid, session_id uuid, stage_run_id uuid, stage text, definition_id text, model text, planned text[],
-                   failed_child text, last_turn bigint)
+                   failed_child text, last_turn bigint, min_models integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -17,11 +17,13 @@ begin
         select j.id, s.id, run.id, run.stage, s.definition_id, j.model,
                array(select jsonb_array_elements_text(coalesce(j.results -> 'planned_steps', '[]'))),
                (select format('step "%s" failed: %s', c.step_key, c.error_details ->> 'message')
-                from jobs c
-                where c.parent_job_id = j.id and c.status in ('failed', 'retry_loop_failed')
+                from steps_under_way u
+                join jobs c on c.parent_job_id = u.parent_job_id and c.step_key = u.step_key
+                where u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id and u.failed > 0
+                  and c.status in ('failed', 'retry_loop_failed')
                 order by c.completed_at, c.id
                 limit 1),
-               greatest(s.last_turn, _claim_turn())
+               greatest(s.last_turn, _claim_turn()), _min_models()
         from unnest(job_ids, claim_ids) as claim(job_id, claim_id)
         join jobs j on j.id = claim.job_id and j.claim_id = claim.claim_id and j.kind = 'plan'
         join sessions s on s.id = j.session_id
@@ -32,18 +34,17 @@ $$;
 
 -- How far each model of these stage runs has come, as the planner wants to know it.
 create function _plan_progress(run_ids uuid[])
-    returns table (stage_run_id uuid, job_id uuid, model text, status text, planned text[], unfinished text[])
+    returns table (stage_run_id uuid, model text, status text, planned text[], unfinished text[])
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select root.stage_run_id, root.id, root.model, root.status,
+        select root.stage_run_id, root.model, root.status,
                array(select jsonb_array_elements_text(coalesce(root.results -> 'planned_steps', '[]'))),
-               array(select distinct child.step_key from jobs child
-                     where child.stage_run_id = root.stage_run_id and child.parent_job_id = root.id
-                       and child.status <> all (_ended_statuses()))
+               array(select u.step_key from steps_under_way u
+                     where u.stage_run_id = root.stage_run_id and u.parent_job_id = root.id and u.unfinished > 0)
         from jobs root
         where root.stage_run_id = any (run_ids) and root.parent_job_id is null
         order by root.stage_run_id, root.id;
@@ -66,9 +67,9 @@ declare
     iterations integer[];
     -- What a model has not finished is not offered, not even in part.
     unfinished text[] := array(
-        select distinct j.parent_job_id || ' ' || j.step_key
-        from jobs j
-        where j.stage_run_id = any (run_ids) and j.parent_job_id is not null and j.status <> all (_ended_statuses()));
+        select u.parent_job_id || ' ' || u.step_key
+        from steps_under_way u
+        where u.stage_run_id = any (run_ids) and u.unfinished > 0);
 begin
     select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration)
     into readers, of_session, stages, iterations

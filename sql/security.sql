@@ -20,7 +20,10 @@ begin
             ('model_calls', 'session_id in (select s.id from dialectic.sessions s)'),
             ('definitions', 'id in (select s.definition_id from dialectic.sessions s)'),
             ('lanes', 'false'),
-            ('claimers', 'false')
+            ('ready_jobs', 'false'),
+            ('steps_under_way', 'stage_run_id in (select r.id from dialectic.stage_runs r)'),
+            ('claimers', 'false'),
+            ('claims', 'false')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
@@ -35,7 +38,7 @@ declare
     name text;
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
-                                'resources', 'model_calls', 'definitions', 'claim_ids'] loop
+                                'resources', 'model_calls', 'claimers', 'claims', 'definitions', 'claim_ids'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'processes', 'stages', 'domains',
@@ -57,7 +60,7 @@ as $$
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
                                  '_claimer_key', '_any_claimer_works', '_worker_state', '_document_path', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
-              when p.proname in ('_open_claimer', '_close_claimer', '_take', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
+              when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
                                  '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
                                  '_request_texts', '_request_prompts', '_open_calls', '_keep_replies') then kind = 'admin'
               when p.proname like '\_%' then false

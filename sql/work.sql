@@ -57,6 +57,7 @@ create table stage_runs (
     completed_at            timestamptz,
     unique (session_id, stage, iteration)
 );
+create index stage_runs_running on stage_runs (id) where status = 'running';
 comment on table stage_runs is 'One stage of one iteration of a session.';
 
 create table jobs (
@@ -72,6 +73,7 @@ create table jobs (
     document_key           text,
     lineage_id             uuid,
     reviewer               text,
+    version                integer     not null default 1 check (version > 0),
     status                 text        not null default 'pending',
     status_before          text,
     attempt_count          integer     not null default 0 check (attempt_count >= 0),
@@ -94,10 +96,11 @@ create table jobs (
     is_test_job            boolean     not null default false,
     idempotency_key        text,
     check ((kind = 'plan' and parent_job_id is null) = (step_key is null))
-) with (fillfactor = 70);
+) with (fillfactor = 50);
 comment on table jobs is 'Units of work. Rows move only through the verbs: claim_jobs, complete_job, fail_job, cancel, pause, resume, retry.';
 comment on column jobs.group_key is 'Which of the groups that a step fans out into this job works on; unique per stage run, step and model.';
 comment on column jobs.reviewer is 'The model whose review of the lineage this job writes or merges.';
+comment on column jobs.version is '1, and one more each time the same work is done anew.';
 comment on column jobs.attempt_count is 'Attempts charged to the job; a throttled call, a crash and a pause charge none.';
 comment on column jobs.status_before is 'Where the job goes back to when its claim, its wait or its pause ends.';
 comment on column jobs.priority is 'Higher runs first.';
@@ -124,6 +127,40 @@ create table claimers (
     opened_at timestamptz not null default _now()
 );
 comment on table claimers is 'The claimers inside the server that may hold claims; one that is gone is struck off when its claims are free. Whether it lives its lock says, not this table.';
+
+create table claims (
+    id          uuid   primary key default _uuid_v7(),
+    claimed_by  text   not null,
+    lease_until timestamptz,
+    job_ids     uuid[] not null
+);
+create index claims_leased on claims (lease_until) where lease_until is not null;
+comment on table claims is 'What a claimer took in one go and may still hold, or have a call open for. Which job is whose its own row says; this is where to look when a claimer is gone.';
+
+-- No index of jobs mentions what changes while a job runs, so that moving one writes no index. What must be found by that has a
+-- narrow table of its own, made from the rows of jobs by the triggers on it (completion.sql), and is therefore not dumped.
+create table ready_jobs (
+    job_id     uuid        not null,
+    lane       text        not null,
+    is_test    boolean     not null,
+    priority   integer     not null,
+    turn       bigint      not null,
+    run_at     timestamptz not null,
+    is_delayed boolean     not null
+);
+create index ready_jobs_line on ready_jobs (lane, is_test, priority, is_delayed, turn, job_id);
+create index ready_jobs_delayed on ready_jobs (run_at, job_id) where is_delayed;
+comment on table ready_jobs is 'The line: a row for every job that may be claimed once its time has come. Those that are tried again stand apart, by their time.';
+
+create table steps_under_way (
+    stage_run_id  uuid    not null,
+    parent_job_id uuid    not null,
+    step_key      text    not null,
+    unfinished    integer not null,
+    failed        integer not null,
+    primary key (stage_run_id, parent_job_id, step_key)
+) with (fillfactor = 50);
+comment on table steps_under_way is 'How many jobs of each step of a plan have not ended, and how many failed; a step with neither has no row.';
 
 create table lanes (
     name     text    not null,
@@ -154,24 +191,18 @@ do $$
 declare
     statuses text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses);
     ended    text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ended');
-    queued   text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ready' and status <> 'retrying');
     kinds    text := (select string_agg(quote_literal(kind), ', ') from _job_kinds() as kind);
 begin
     execute format('alter table jobs add constraint jobs_status_check check (status in (%s))', statuses);
     execute format('alter table jobs add constraint jobs_status_before_check check (status_before in (%s))', statuses);
     execute format('alter table jobs add constraint jobs_kind_check check (kind in (%s))', kinds);
     execute format('alter table jobs add constraint jobs_completed_at_check check ((status in (%s)) = (completed_at is not null))', ended);
-    execute format('create index jobs_queued on jobs (lane, is_test_job, priority, turn) where status in (%s)', queued);
-    execute format('create index jobs_unfinished on jobs (stage_run_id, parent_job_id, step_key) where status not in (%s)', ended);
 end
 $$;
-create index jobs_retrying on jobs (run_at) where status = 'retrying';
 create index jobs_session on jobs (session_id);
-create index jobs_failed_children on jobs (parent_job_id) where status in ('failed', 'retry_loop_failed');
-create index jobs_leased on jobs (lease_until) where status = 'processing' and lease_until is not null;
 create unique index jobs_root on jobs (stage_run_id, model) where parent_job_id is null;
-create unique index jobs_planned_once on jobs (parent_job_id, step_key, group_key, kind, continuation_count)
-    where parent_job_id is not null and status <> 'superseded';
+create unique index jobs_planned_once on jobs (parent_job_id, step_key, group_key, kind, continuation_count, version)
+    where parent_job_id is not null;
 create unique index jobs_idempotency on jobs (session_id, idempotency_key, model) where idempotency_key is not null;
 
 create table job_dependencies (
@@ -277,10 +308,7 @@ create table model_calls (
     unbilled      bigint      not null default 0,
     unique (job_id, claim_id),
     check ((outcome = 'open') = (finished_at is null))
-);
-create index model_calls_open on model_calls (claimed_by) where outcome = 'open';
-create index model_calls_leased on model_calls (lease_until) where outcome = 'open' and lease_until is not null;
-create index model_calls_session on model_calls (session_id);
+) with (fillfactor = 70);
 comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';
 
 -- What hangs on a row goes with it: as a set, where a key would go row by row.
@@ -299,6 +327,8 @@ begin
         when 'stage_runs' then
             delete from jobs j using gone where j.session_id = gone.session_id and j.stage_run_id = gone.id;
         when 'jobs' then
+            delete from ready_jobs r using gone where r.job_id = gone.id;
+            delete from steps_under_way u using gone where u.stage_run_id = gone.stage_run_id and u.parent_job_id = gone.id;
             delete from job_inputs i using gone where i.job = gone.id;
             delete from contributions c using gone where c.job_id = gone.id;
             delete from model_calls c using gone where c.job_id = gone.id;

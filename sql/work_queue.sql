@@ -12,25 +12,22 @@ declare
 begin
     perform pg_advisory_lock(k.space, k.key) from _claimer_key(claimer) as k;
     perform _hold_claimer(k.space, k.key) from _claimer_key(claimer) as k;
-    perform _list_claimers();
     return claimer;
 end
 $$;
 
--- Claims up to "room" jobs for a claimer inside the server; test jobs are left to run_pending.
-create function _take(claimer text, room integer) returns table (job_id uuid, claim_id bigint, session_id uuid, is_plan boolean)
+-- Claims up to "room" jobs for a claimer inside the server, under a claim of this id; test jobs are left to run_pending.
+create function _take(claimer text, room integer, claim uuid)
+    returns table (job_id uuid, claim_id bigint, session_id uuid, is_plan boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-declare
-    is_worker boolean := claimer like 'worker:%';
 begin
-    if is_worker and get_config('worker_enabled') <> 'true' then
-        return;
-    end if;
     return query
-        select j.id, j.claim_id, j.session_id, j.kind = 'plan' from _claim(claimer, room, null, not is_worker) as j order by j.turn, j.id;
+        select j.id, j.claim_id, j.session_id, j.kind = 'plan'
+        from _claim(claimer, room, null, claimer not like 'worker:%', claim) as j
+        order by j.turn, j.id;
 end
 $$;
 
@@ -78,23 +75,19 @@ begin
         select l.name as lane, q.run_at
         from lanes l
         cross join lateral (
-            select j.run_at from jobs j
-            where j.lane = l.name and j.is_test_job = l.is_test and j.priority = l.priority and j.turn >= floor
-              and j.status = any (_queued_statuses())
-            order by j.turn
+            select r.run_at from ready_jobs r
+            where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority and r.turn >= floor
+            order by r.turn
             limit 1) as q
         where with_test_jobs or not l.is_test
         union all
-        (select j.lane, j.run_at from jobs j
-         where j.status = 'retrying' and (with_test_jobs or not j.is_test_job)
-         order by j.run_at
+        (select r.lane, r.run_at from ready_jobs r
+         where r.is_delayed and (with_test_jobs or not r.is_test)
+         order by r.run_at
          limit 100)
         union all
-        -- A worker outside that lets its lease pass gives its job back.
-        (select '', j.lease_until from jobs j
-         where j.status = 'processing' and j.lease_until is not null
-         order by j.lease_until
-         limit 1)
+        -- A worker outside that lets its lease pass gives its jobs back.
+        (select '', c.lease_until from claims c where c.lease_until is not null order by c.lease_until limit 1)
     ) as first
     left join _current_models m on m.name = first.lane
     left join provider_clocks c on c.provider = m.provider

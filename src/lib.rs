@@ -53,7 +53,6 @@ extension_sql_file!(
     requires = [
         "stage",
         api::job::_ready_statuses,
-        api::job::_queued_statuses,
         worker::wake::_claim_floor,
         worker::wake::_raise_floor,
         api::identity::_worker_state

@@ -45,12 +45,6 @@ pub(crate) fn _ready_statuses() -> Vec<&'static str> {
     in_phase(Phase::Ready)
 }
 
-/// The ready statuses of jobs that stand in line: all but that of a job which is tried again at a set time.
-#[pg_extern(immutable, parallel_safe)]
-pub(crate) fn _queued_statuses() -> Vec<&'static str> {
-    _ready_statuses().into_iter().filter(|status| *status != Status::Retrying.as_str()).collect()
-}
-
 /// The statuses of jobs that nobody waits for any longer.
 #[pg_extern(immutable, parallel_safe)]
 fn _ended_statuses() -> Vec<&'static str> {

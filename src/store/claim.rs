@@ -1,11 +1,13 @@
 //! Claims: taking jobs, the locks of their sessions, and who still holds what.
 
 use super::{must, query};
+use crate::api::clock::_uuid_v7;
 use crate::error::Error;
 use pgrx::Uuid;
 use std::collections::HashSet;
 
-const TAKE: &str = "select job_id, claim_id, session_id, is_plan from dialectic._take($1, $2)";
+const TAKE: &str = "select job_id, claim_id, session_id, is_plan from dialectic._take($1, $2, $3)";
+const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
 const NEXT_DUE: &str = "select dialectic._next_due($1)";
@@ -19,12 +21,22 @@ pub(crate) struct Claim {
     pub(crate) is_plan: bool,
 }
 
-/// Claims up to `room` due jobs.
-pub(crate) fn take(claimer: &str, room: usize) -> Result<Vec<Claim>, Error> {
+/// Claims up to `room` due jobs, recorded as one batch.
+pub(crate) fn take(claimer: &str, room: usize) -> Result<(Uuid, Vec<Claim>), Error> {
     let room = i32::try_from(room).unwrap_or(i32::MAX);
-    query(TAKE, &[claimer.into(), room.into()], |row| {
+    let batch = _uuid_v7();
+    let claims = query(TAKE, &[claimer.into(), room.into(), batch.into()], |row| {
         Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, is_plan: must(row, 4)? })
-    })
+    })?;
+    Ok((batch, claims))
+}
+
+/// Strikes off batches of which nothing is held any more.
+pub(crate) fn let_go(batches: &[Uuid]) -> Result<(), Error> {
+    if batches.is_empty() {
+        return Ok(());
+    }
+    query(LET_GO, &[batches.to_vec().into()], |_| Ok(())).map(drop)
 }
 
 /// Locks those of these sessions that nobody else has locked.

@@ -13,13 +13,12 @@ use dialectic_core::recipe::Step;
 use pgrx::{JsonB, Uuid};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_turn \
+const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_turn, min_models \
      from dialectic._plan_roots($1, $2)";
 const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
 const SOURCES: &str = "select stage_run_id, id, type, stage, document_key, model, lineage_id, reviewer from dialectic._plan_sources($1, $2)";
 const CHILDREN: &str = "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 const SETTLE: &str = "select dialectic._plan_settle($1, $2, $3, $4)";
-const MIN_MODELS: &str = "select dialectic._min_models()";
 
 struct Root {
     job: Uuid,
@@ -46,9 +45,11 @@ pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Vec<Outcome
         return Ok(Vec::new());
     }
     let mut turns = HashMap::new();
+    let mut least = 1;
     let roots = query(ROOTS, &[jobs.into(), claims.into()], |row| {
         let session: Uuid = must(row, 2)?;
         turns.insert(session, must::<i64>(row, 9)?);
+        least = must::<i32>(row, 10)?;
         Ok(Root {
             job: must(row, 1)?,
             session,
@@ -64,7 +65,6 @@ pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Vec<Outcome
         return Ok(Vec::new());
     }
     let runs: Vec<Uuid> = roots.iter().map(|root| root.run).collect::<HashSet<_>>().into_iter().collect();
-    let least = query(MIN_MODELS, &[], |row| must::<i32>(row, 1))?.first().copied().unwrap_or(1);
     let mut planner = Planner {
         progress: read_progress(&runs)?,
         sources: HashMap::new(),

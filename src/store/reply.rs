@@ -71,16 +71,19 @@ impl From<Outcome> for Reply {
     fn from(outcome: Outcome) -> Self {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         match outcome {
-            Outcome::Answer { text, finish_reason, usage } => Reply {
-                class: judge(finish_reason, &text).map(|_| Class::Content.as_str()),
-                message: judge(finish_reason, &text).map(str::to_owned),
-                answer: Some(text),
-                finish_reason: Some(finish_reason.as_str()),
-                input_tokens: count(usage.input_tokens),
-                output_tokens: count(usage.output_tokens),
-                cached_tokens: count(usage.cached_tokens),
-                ..Reply::default()
-            },
+            Outcome::Answer { text, finish_reason, usage } => {
+                let refused = judge(finish_reason, &text);
+                Reply {
+                    class: refused.map(|_| Class::Content.as_str()),
+                    message: refused.map(str::to_owned),
+                    answer: Some(text),
+                    finish_reason: Some(finish_reason.as_str()),
+                    input_tokens: count(usage.input_tokens),
+                    output_tokens: count(usage.output_tokens),
+                    cached_tokens: count(usage.cached_tokens),
+                    ..Reply::default()
+                }
+            }
             Outcome::Failure { class, message, retry_after_ms, http_status, usage } => Reply {
                 input_tokens: count(usage.input_tokens),
                 output_tokens: count(usage.output_tokens),

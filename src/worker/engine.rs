@@ -40,9 +40,12 @@ pub(crate) trait Host {
 pub(crate) struct Engine {
     claimer: String,
     calls: Calls,
-    /// Claimed, and not planned or read yet.
+    /// What was claimed in one go, of which something may be in hand.
+    batches: Vec<Batch>,
+    /// Batches of which nothing is, to be struck off.
+    empty: Vec<Uuid>,
+    /// Claimed, and not planned yet.
     plans: Vec<Claim>,
-    unread: Vec<Claim>,
     rendering: HashMap<ClaimId, Rendering>,
     /// Rendered, and waiting for a thread.
     ready: VecDeque<Ready>,
@@ -53,17 +56,34 @@ pub(crate) struct Engine {
     is_careful: bool,
 }
 
+/// Jobs that were claimed in one go.
+struct Batch {
+    id: Uuid,
+    claims: Vec<ClaimId>,
+    /// Whether a claim of it could not be ended: then it stays listed for whoever comes after this claimer.
+    is_stuck: bool,
+}
+
 /// What a turn has done, to be taken in when it is committed.
 #[derive(Default)]
 struct Done {
     plans: Vec<Claim>,
-    unread: Vec<Claim>,
+    batches: Vec<Batch>,
     drafts: Vec<Draft>,
     opened: HashSet<Uuid>,
     tried: HashSet<ClaimId>,
     kept: HashSet<ClaimId>,
     claimed: usize,
     revoked: HashSet<ClaimId>,
+}
+
+/// What can be done in a transaction, one at a time when there is need for care.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Thing {
+    Reply,
+    Ready,
+    Plan,
+    Nothing,
 }
 
 /// What a transaction is for.
@@ -93,8 +113,9 @@ impl Engine {
         Ok(Engine {
             claimer,
             calls,
+            batches: Vec::new(),
+            empty: Vec::new(),
             plans: Vec::new(),
-            unread: Vec::new(),
             rendering: HashMap::new(),
             ready: VecDeque::new(),
             calling: HashMap::new(),
@@ -112,7 +133,6 @@ impl Engine {
     /// Whether anything is claimed and not finished.
     pub(crate) fn is_idle(&self) -> bool {
         self.plans.is_empty()
-            && self.unread.is_empty()
             && self.rendering.is_empty()
             && self.ready.is_empty()
             && self.calling.is_empty()
@@ -137,7 +157,7 @@ impl Engine {
             self.listen();
             self.step(host, Parts { keep: true, ..Parts::default() }, 0, &mut report)?;
         }
-        let in_line = !self.replies.is_empty() || !self.plans.is_empty() || !self.unread.is_empty();
+        let in_line = !self.replies.is_empty() || !self.plans.is_empty();
         let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
         report.is_held_up = in_line || (!self.ready.is_empty() && !waits_for_thread);
         // All that was in hand when a transaction failed has been gone through, or is held up.
@@ -149,7 +169,7 @@ impl Engine {
 
     /// How many more jobs may be claimed: no more than there are threads for stand before them.
     fn room(&self, most: usize) -> usize {
-        let ahead = self.plans.len() + self.unread.len() + self.rendering.len() + self.ready.len();
+        let ahead = self.plans.len() + self.rendering.len() + self.ready.len();
         settings::max_concurrent_calls().saturating_sub(ahead).min(most)
     }
 
@@ -208,21 +228,16 @@ impl Engine {
         if parts.look {
             done.revoked = claim::revoked(&self.calling.values().copied().collect::<Vec<_>>())?;
         }
-        // With care, one thing at a time, in this order.
-        let mut left = if self.is_careful { 1 } else { self.batch };
-        let mut some = |wanted: bool, there: usize| {
-            let now = if wanted { there.min(left) } else { 0 };
-            if self.is_careful {
-                left -= now;
-            }
-            now
+        claim::let_go(&self.empty)?;
+        let most = |wanted: bool, there: usize, thing: Thing| match self.careful() {
+            _ if !wanted => 0,
+            Some(only) => usize::from(only == thing),
+            None => there.min(self.batch),
         };
-        let replies = &self.replies[..some(parts.keep, self.replies.len())];
-        let free_threads = settings::max_concurrent_calls().saturating_sub(self.calls.under_way());
-        let ready = some(parts.open, self.ready.len().min(free_threads));
+        let replies = &self.replies[..most(parts.keep, self.replies.len(), Thing::Reply)];
+        let ready = most(parts.open, self.ready.len().min(self.free_threads()), Thing::Ready);
         let ready: Vec<&Ready> = self.ready.iter().take(ready).collect();
-        let plans = &self.plans[..some(parts.claim, self.plans.len())];
-        let unread = &self.unread[..some(parts.claim, self.unread.len())];
+        let plans = &self.plans[..most(parts.claim, self.plans.len(), Thing::Plan)];
 
         let sessions = replies.iter().map(|(claim, _)| claim.session);
         let sessions = sessions.chain(ready.iter().map(|ready| ready.claim.session));
@@ -242,8 +257,7 @@ impl Engine {
             done.plans = later;
             done.plans.extend_from_slice(&self.plans[plans.len()..]);
             let calls = self.claim_and_plan(room, now, &mut done)?;
-            done.drafts = request::drafts(unread.iter().chain(&calls).map(|claim| claim.job).collect())?;
-            done.unread = self.unread[unread.len()..].to_vec();
+            done.drafts = request::drafts(calls.iter().map(|claim| claim.job).collect())?;
         }
         if done.kept.is_empty() && done.opened.is_empty() {
             // Claims and plans come about again by themselves if the server loses them.
@@ -263,7 +277,11 @@ impl Engine {
             if room == 0 || (round > 0 && planned == 0) {
                 break;
             }
-            let claims = claim::take(&self.claimer, room)?;
+            let (batch, claims) = claim::take(&self.claimer, room)?;
+            if !claims.is_empty() {
+                let claims = claims.iter().map(|claim| claim.id).collect();
+                done.batches.push(Batch { id: batch, claims, is_stuck: false });
+            }
             done.claimed += claims.len();
             let (to_plan, to_call): (Vec<Claim>, Vec<Claim>) = claims.into_iter().partition(|claim| claim.is_plan);
             calls.extend(to_call);
@@ -281,9 +299,10 @@ impl Engine {
     fn take_in(&mut self, host: &mut impl Host, parts: &Parts, done: Done, report: &mut Report) {
         let kept = done.kept.len();
         self.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
+        self.empty.clear();
+        self.batches.extend(done.batches);
         if parts.claim {
             self.plans = done.plans;
-            self.unread = done.unread;
         }
         for id in &done.revoked {
             self.calls.stop(*id);
@@ -322,8 +341,44 @@ impl Engine {
         if kept > 0 {
             host.at("between_batches");
         }
+        self.find_empty();
         report.claimed += done.claimed;
         report.is_busy |= kept + sent + done.claimed > 0;
+    }
+
+    /// Finds the batches of which nothing is in hand any more.
+    fn find_empty(&mut self) {
+        let mut held: HashSet<ClaimId> = self.rendering.keys().chain(self.calling.keys()).copied().collect();
+        held.extend(self.plans.iter().map(|claim| claim.id));
+        held.extend(self.ready.iter().map(|ready| ready.claim.id));
+        held.extend(self.replies.iter().map(|(claim, _)| claim.id));
+        let empty = &mut self.empty;
+        self.batches.retain(|batch| {
+            let stays = batch.is_stuck || batch.claims.iter().any(|claim| held.contains(claim));
+            if !stays {
+                empty.push(batch.id);
+            }
+            stays
+        });
+    }
+
+    fn free_threads(&self) -> usize {
+        settings::max_concurrent_calls().saturating_sub(self.calls.under_way())
+    }
+
+    /// The one thing that is tried after a turn has failed.
+    fn careful(&self) -> Option<Thing> {
+        if !self.is_careful {
+            None
+        } else if !self.replies.is_empty() {
+            Some(Thing::Reply)
+        } else if !self.ready.is_empty() && self.free_threads() > 0 {
+            Some(Thing::Ready)
+        } else if !self.plans.is_empty() {
+            Some(Thing::Plan)
+        } else {
+            Some(Thing::Nothing)
+        }
     }
 
     fn render(&mut self, draft: Draft) {
@@ -352,21 +407,24 @@ impl Engine {
     /// failed is let go, and its claim ends with the claimer.
     fn give_up_one(&mut self, problem: &str) {
         let failed = |claim: Claim| (claim, Reply::failed(Class::Permanent, problem.to_owned()));
-        if !self.replies.is_empty() {
-            let (claim, reply) = self.replies.remove(0);
-            if reply.class.is_none() {
+        match self.careful() {
+            Some(Thing::Reply) => {
+                let (claim, reply) = self.replies.remove(0);
+                if reply.class.is_none() {
+                    self.replies.push(failed(claim));
+                } else if let Some(batch) = self.batches.iter_mut().find(|batch| batch.claims.contains(&claim.id)) {
+                    batch.is_stuck = true;
+                }
+            }
+            Some(Thing::Ready) => {
+                let ready = self.ready.pop_front();
+                self.replies.extend(ready.map(|ready| failed(ready.claim)));
+            }
+            Some(Thing::Plan) => {
+                let claim = self.plans.remove(0);
                 self.replies.push(failed(claim));
             }
-        } else if let Some(ready) = self.ready.pop_front() {
-            self.replies.push(failed(ready.claim));
-        } else if !self.plans.is_empty() {
-            let claim = self.plans.remove(0);
-            self.replies.push(failed(claim));
-        } else if !self.unread.is_empty() {
-            let claim = self.unread.remove(0);
-            self.replies.push(failed(claim));
-        } else {
-            self.is_careful = false;
+            Some(Thing::Nothing) | None => self.is_careful = false,
         }
     }
 }

@@ -84,9 +84,7 @@ impl<'a> Pen<'a> {
 
     fn title(&self) -> String {
         let mut task = self.brief.task.clone();
-        if let Some(first) = task.get_mut(..1) {
-            first.make_ascii_uppercase();
-        }
+        capitalise(&mut task);
         let sources = &self.brief.sources;
         match sources.as_slice() {
             [] if self.brief.request.is_empty() => format!("{task} by {}", self.model),
@@ -186,6 +184,12 @@ impl<'a> Pen<'a> {
     fn draw(&mut self) -> u32 {
         self.state = mix(self.state);
         (self.state >> 32) as u32
+    }
+}
+
+fn capitalise(text: &mut str) {
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
     }
 }
 

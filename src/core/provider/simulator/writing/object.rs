@@ -4,8 +4,8 @@
 //! comes out near its length. The first text says who writes on what, and carries the marker; so does the first text of each
 //! entry for a document, because a header is handed on in parts. Never leaves a key out and never adds one.
 
-use super::Pen;
 use super::phrases::{ADJECTIVES, CONDITIONS, NOUNS, VERBS};
+use super::{Pen, capitalise};
 use crate::provider::simulator::reading::{excerpt, spell};
 use crate::provider::simulator::shape::{Room, Shape};
 use serde_json::Value;
@@ -101,12 +101,12 @@ impl Pen<'_> {
         let left = |page: &Page| due.saturating_sub(page.written);
         if room == Room::Label || left(page) < SENTENCE {
             if !is_first {
-                let phrase = self.phrase(if room == Room::Label { 0 } else { left(page) });
+                let phrase = if room == Room::Label { self.label() } else { self.phrase(left(page)) };
                 add(page, &phrase);
             }
             return text;
         }
-        if !is_first && left(page) >= LED {
+        if !is_first && room == Room::Passage && left(page) >= LED {
             let subject = if hint.trim().is_empty() { spell(key) } else { excerpt(hint, 80) };
             let subject = subject.trim_end_matches(['.', ':', '?', '!']);
             if !subject.is_empty() {
@@ -122,11 +122,17 @@ impl Pen<'_> {
 
     /// A few words where there is no room for a sentence.
     fn phrase(&mut self, room: usize) -> String {
-        if room < 5 {
-            return format!("{} {}", self.pick(ADJECTIVES), self.pick(NOUNS));
+        if room < 6 {
+            return format!("{} for {}", self.label(), self.topic());
         }
         let (verb, topic, condition) = (self.pick(VERBS), self.topic(), self.pick(CONDITIONS));
         format!("{verb} {topic} {condition}.")
+    }
+
+    fn label(&mut self) -> String {
+        let mut label = format!("{} {}", self.pick(ADJECTIVES), self.pick(NOUNS));
+        capitalise(&mut label);
+        label
     }
 }
 

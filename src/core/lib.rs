@@ -9,6 +9,7 @@
 //! | [`queue`] | a pure model of claiming, finishing and waking, against which the database is tested |
 //! | [`recipe`] | what a recipe is, and whether one is sound |
 //! | [`plan`] | which jobs a step becomes, and what each is given |
+//! | [`explain`] | what a process will come to before it runs |
 //! | [`readiness`] | which steps of a stage may begin now |
 //! | [`definition`] | a process as a session started with it, and what its prompts may say |
 //! | [`prompt`] | how a template and its values become messages |
@@ -17,6 +18,7 @@
 //! | [`path`] | where an artifact stands in the tree of files |
 
 pub mod definition;
+pub mod explain;
 pub mod job;
 pub mod path;
 pub mod plan;

@@ -1,16 +1,32 @@
 //! Decides where an artifact stands in the tree of files, from what it is and never from when it was made.
 //!
 //! Every part of a path is a slug, so no name, however hostile, can leave the tree or offend a file system. Artifacts
-//! that differ in any fact get different paths, as far as their slugs differ; the shell numbers what is still equal.
-//! Never touches a file and never remembers a path.
+//! that differ in any fact get different paths, as far as their slugs differ; [`paths`] numbers what is still equal.
+//! Never touches a file, never remembers a path and never reads a fact back out of one.
+//!
+//! ```text
+//! {project}/
+//!   project_readme.md  project_settings.json  {initial_prompt}.md
+//!   general_resource/…   Pending/…  Current/…  Complete/…
+//!   session_{last 8 hex}/iteration_{n}/{position}_{stage}/
+//!     seed_prompt.md   user_feedback.md
+//!     documents/{m}_{a}_{k}[_feedback].md
+//!     raw_responses/{m}_{a}_{k}[_continuation_{c}]_raw.json
+//!     _work/prompts/{m}_{a}_{k}[_planner][_continuation_{c}]_prompt.md
+//!     _work/context/{m}_{a}_{k}_header_context.json   …_rag_context.md
+//!     _work/assembled_json/{m}_{a}_{k}_assembled.json
+//! ```
 
 #[cfg(test)]
 mod laws;
+mod numbering;
 mod slug;
 
+pub use numbering::{numbered, paths};
 pub use slug::{short, slug};
 
-use slug::slug_within;
+use crate::recipe::PROJECT_RESOURCES;
+use slug::{file_name, slug_within};
 use std::fmt;
 
 /// Models appear up to three times in one file name, and a name may have 255 bytes.
@@ -19,6 +35,20 @@ const MODEL: usize = 36;
 /// What an artifact is, which decides its folder and its ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
+    /// What the project is, for people.
+    ProjectReadme,
+    /// What it takes to run the project again.
+    ProjectSettings,
+    /// What the user asked for, by its name.
+    InitialPrompt,
+    /// What the user attached to the project, by its name.
+    GeneralResource,
+    /// Something to be done: a document of the last stage, or a file of the user's by its name.
+    Pending,
+    /// Something being done.
+    Current,
+    /// Something done.
+    Complete,
     /// The brief of a stage.
     SeedPrompt,
     /// What the user said about a stage.
@@ -35,8 +65,35 @@ pub enum Kind {
     PlannerPrompt,
     /// The decisions a model's documents share.
     HeaderContext,
+    /// The passages that were retrieved for a call.
+    RagContext,
     /// The chunks of an answer, joined.
     AssembledJson,
+}
+
+impl Kind {
+    /// What a resource of this type is; none for a type that is not known. Feedback is told apart by whether it is about a document.
+    pub fn of_resource(resource_type: &str, is_about_document: bool) -> Option<Self> {
+        Some(match resource_type {
+            "project_readme" => Self::ProjectReadme,
+            "project_settings" => Self::ProjectSettings,
+            "initial_user_prompt" => Self::InitialPrompt,
+            "pending_file" => Self::Pending,
+            "current_file" => Self::Current,
+            "complete_file" => Self::Complete,
+            "seed_prompt" => Self::SeedPrompt,
+            "user_feedback" if is_about_document => Self::DocumentFeedback,
+            "user_feedback" => Self::UserFeedback,
+            "rendered_document" => Self::Document,
+            "turn_prompt" | "continuation_prompt" => Self::Prompt,
+            "planner_prompt" => Self::PlannerPrompt,
+            "header_context" => Self::HeaderContext,
+            "rag_context" => Self::RagContext,
+            "assembled_json" => Self::AssembledJson,
+            attached if PROJECT_RESOURCES.contains(&attached) => Self::GeneralResource,
+            _ => return None,
+        })
+    }
 }
 
 /// What the model worked on.
@@ -95,7 +152,24 @@ pub enum Key<'a> {
     },
 }
 
-/// The facts of an artifact that decide its path.
+impl<'a> Key<'a> {
+    /// Judges by what a row says: the document key, else the output type. A header is called by its step, of which a stage
+    /// can have two; what a combine job made is called by that job.
+    pub fn of(
+        document_key: Option<&'a str>,
+        output_type: &'a str,
+        header_step: Option<&'a str>,
+        combine_job: Option<&'a str>,
+    ) -> Self {
+        match (combine_job, header_step) {
+            (Some(job), _) => Self::Combined { job },
+            (None, Some(step)) => Self::Named(step),
+            (None, None) => Self::Named(document_key.unwrap_or(output_type)),
+        }
+    }
+}
+
+/// The facts of an artifact that decide its path. Those that its kind has no use for are of no account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Artifact<'a> {
     /// The name of the project, as its owner wrote it.
@@ -110,11 +184,11 @@ pub struct Artifact<'a> {
     pub stage: &'a str,
     /// What it is.
     pub kind: Kind,
-    /// Who wrote it; of no account for what belongs to the whole stage.
+    /// Who wrote it; empty for what no model wrote.
     pub model: &'a str,
     /// What the model worked on.
     pub work: Work<'a>,
-    /// What it is called.
+    /// What it is called; for what the user gave, its name as they wrote it.
     pub key: Key<'a>,
     /// 1, then one more for each regeneration or edit.
     pub version: u32,
@@ -122,10 +196,46 @@ pub struct Artifact<'a> {
     pub continuation: u32,
 }
 
-impl Artifact<'_> {
+impl<'a> Artifact<'a> {
+    /// What belongs to the project and was written by no model.
+    pub fn of_project(project_name: &'a str, kind: Kind, name: &'a str) -> Self {
+        Self { key: Key::Named(name), ..Self::of_stage(project_name, "", 0, (0, ""), kind) }
+    }
+
+    /// What belongs to a stage, given by position and slug, and was written by no model.
+    pub fn of_stage(
+        project_name: &'a str,
+        session_id: &'a str,
+        iteration: u32,
+        (stage_position, stage): (u32, &'a str),
+        kind: Kind,
+    ) -> Self {
+        Self {
+            project_name,
+            session_id,
+            iteration,
+            stage_position,
+            stage,
+            kind,
+            model: "",
+            work: Work::Alone,
+            key: Key::Named(""),
+            version: 1,
+            continuation: 0,
+        }
+    }
+
     /// The path, with `/` between its parts and none before the first.
     pub fn path(&self) -> String {
+        let project = slug(self.project_name);
         let (folder, ending) = match self.kind {
+            Kind::ProjectReadme => return format!("{project}/project_readme.md"),
+            Kind::ProjectSettings => return format!("{project}/project_settings.json"),
+            Kind::InitialPrompt => return format!("{project}/{}.md", self.prompt_name()),
+            Kind::GeneralResource => return format!("{project}/general_resource/{}", self.given_name()),
+            Kind::Pending => return format!("{project}/Pending/{}", self.task_name()),
+            Kind::Current => return format!("{project}/Current/{}", self.task_name()),
+            Kind::Complete => return format!("{project}/Complete/{}", self.task_name()),
             Kind::SeedPrompt => return format!("{}/seed_prompt.md", self.folder()),
             Kind::UserFeedback => return format!("{}/user_feedback.md", self.folder()),
             Kind::Document => ("documents", ".md"),
@@ -133,6 +243,7 @@ impl Artifact<'_> {
             Kind::RawResponse => ("raw_responses", "_raw.json"),
             Kind::Prompt | Kind::PlannerPrompt => ("_work/prompts", "_prompt.md"),
             Kind::HeaderContext => ("_work/context", "_header_context.json"),
+            Kind::RagContext => ("_work/context", "_rag_context.md"),
             Kind::AssembledJson => ("_work/assembled_json", "_assembled.json"),
         };
         let planner = if self.kind == Kind::PlannerPrompt { "_planner" } else { "" };
@@ -141,8 +252,7 @@ impl Artifact<'_> {
             n if counted && n > 0 => format!("_continuation_{n}"),
             _ => String::new(),
         };
-        let (who, version, key) = (Who(self.model, self.work), self.version, self.key);
-        format!("{}/{folder}/{who}_{version}_{key}{planner}{continuation}{ending}", self.folder())
+        format!("{}/{folder}/{}{planner}{continuation}{ending}", self.folder(), self.stem())
     }
 
     /// The folder of the stage it belongs to.
@@ -156,14 +266,28 @@ impl Artifact<'_> {
             slug(self.stage)
         )
     }
-}
 
-/// The n-th artifact with the same path: the first keeps it, the second ends in `_2`.
-pub fn numbered(path: &str, n: u32) -> String {
-    match path.rsplit_once('.') {
-        _ if n < 2 => path.to_owned(),
-        Some((stem, ending)) if !ending.contains('/') => format!("{stem}_{n}.{ending}"),
-        _ => format!("{path}_{n}"),
+    /// Who wrote it on what, its version and what it is called.
+    fn stem(&self) -> String {
+        format!("{}_{}_{}", Who(self.model, self.work), self.version, self.key)
+    }
+
+    fn prompt_name(&self) -> String {
+        match self.key {
+            Key::Named("") => "initial_prompt".to_owned(),
+            key => key.to_string(),
+        }
+    }
+
+    fn given_name(&self) -> String {
+        match self.key {
+            Key::Named(name) => file_name(name),
+            key => format!("{key}.md"),
+        }
+    }
+
+    fn task_name(&self) -> String {
+        if self.model.is_empty() { self.given_name() } else { self.stem() + ".md" }
     }
 }
 

@@ -24,8 +24,8 @@ pub struct Request {
     pub max_output_tokens: u64,
     /// The most the model can read.
     pub context_window: u64,
-    /// The keys a JSON answer must have; none for a plain text.
-    pub json_keys: Vec<String>,
+    /// What a JSON answer must have, as the `content_to_include` of the step says it; none for a plain text.
+    pub content: Option<serde_json::Value>,
     /// The settings of the model.
     pub settings: serde_json::Value,
     /// Which call of its job this is, counted from 1.

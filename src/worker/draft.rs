@@ -12,7 +12,7 @@ pub(crate) struct Rendering {
     model: Model,
     name: String,
     call_no: u32,
-    json_keys: Vec<String>,
+    content: Option<serde_json::Value>,
     is_saved: bool,
 }
 
@@ -34,9 +34,9 @@ impl Rendering {
             return Err((claim, format!("model \"{name}\" does not exist any more")));
         };
         let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
-        let json_keys = step.map(|step| step.content_keys()).unwrap_or_default();
+        let content = step.and_then(|step| step.content_to_include.clone());
         let rendering =
-            Rendering { claim, model, name, call_no: draft.call_no, json_keys, is_saved: draft.saved.is_some() };
+            Rendering { claim, model, name, call_no: draft.call_no, content, is_saved: draft.saved.is_some() };
         let prompt = match draft.saved {
             Some(json) => Prompt::Saved(json),
             None => Prompt::New(draft.definition, Box::new(draft.turn)),
@@ -53,7 +53,7 @@ impl Rendering {
             messages,
             max_output_tokens: self.model.max_output_tokens,
             context_window: self.model.context_window,
-            json_keys: self.json_keys,
+            content: self.content,
             settings: self.model.settings,
             call_no: self.call_no,
         };

@@ -245,7 +245,7 @@ fn the_simulator_understands_every_turn() {
             messages: templates.messages(name, &values(name)).unwrap(),
             max_output_tokens: 4096,
             context_window: 100_000,
-            json_keys: Vec::new(),
+            content: None,
             settings: json!({}),
             call_no: 1,
         };

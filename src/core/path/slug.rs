@@ -11,6 +11,19 @@ pub fn slug(name: &str) -> String {
     slug_within(name, LONGEST)
 }
 
+/// Endings of texts, which a file of the user's keeps; any other is part of the name.
+const ENDINGS: [&str; 11] = ["md", "txt", "json", "csv", "tsv", "yaml", "yml", "toml", "xml", "sql", "html"];
+
+/// The name of a file the user gave, with its ending where that is one of a text, else with that of Markdown.
+pub(super) fn file_name(name: &str) -> String {
+    let parts = name.rsplit_once('.');
+    let known = parts.and_then(|(stem, ending)| {
+        let ending = ENDINGS.iter().find(|known| known.eq_ignore_ascii_case(ending.trim_end()))?;
+        Some(format!("{}.{ending}", slug(stem)))
+    });
+    known.unwrap_or_else(|| format!("{}.md", slug(name)))
+}
+
 /// The last eight hex digits of an id, with zeros before them where it has fewer.
 pub fn short(id: &str) -> String {
     let mut digits: Vec<char> = id.chars().rev().filter(char::is_ascii_hexdigit).take(8).collect();
@@ -114,6 +127,21 @@ mod tests {
         ] {
             assert_eq!(slug(name), expected);
         }
+    }
+
+    #[test]
+    fn a_file_keeps_the_ending_of_a_text() {
+        for (name, expected) in [
+            ("Devices", "devices.md"),
+            ("Schema v1.2.SQL", "schema_v1_2.sql"),
+            ("notes.md", "notes.md"),
+            ("run.exe", "run_exe.md"),
+            ("nul.txt", "x_nul.txt"),
+            ("../../etc/passwd", "etc_passwd.md"),
+        ] {
+            assert_eq!(file_name(name), expected);
+        }
+        assert!(file_name(".md").starts_with("u_") && file_name(".md").ends_with(".md"));
     }
 
     #[test]

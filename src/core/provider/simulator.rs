@@ -1,11 +1,16 @@
 //! Decides what the simulated model answers: the same request always gets the same reply.
 //!
 //! It behaves as a real API does: it refuses input over its window, stops at the output limit, and goes on where it
-//! stopped when its own text is put before it, so that the joined pieces are the uncut answer. Faults are asked for in
-//! the settings of the model. Never waits, never draws a random number, never repeats more than a glimpse of its input.
+//! stopped when its own text is put before it, so that the joined pieces are the uncut answer. Asked for JSON it answers in
+//! the whole shape that was asked for; asked to repair an answer, by a user message after it that has a line `Missing keys:
+//! key_a, key_b`, with an object of exactly those keys, where `context_for_documents[business_case]` means the list
+//! `context_for_documents` with the entry for that document. Faults and habits are asked for in the settings of the model.
+//! Never waits, never draws a random number, never repeats more than a glimpse of its input.
 
+mod conversation;
 mod reading;
 mod settings;
+mod shape;
 mod tokenizer;
 mod writing;
 
@@ -16,9 +21,11 @@ pub use settings::check as check_settings;
 pub use tokenizer::tokens;
 
 use super::{Class, FinishReason, Outcome, Reply, Request, Usage};
-use crate::prompt::{Message, Role};
+use crate::prompt::Message;
+use conversation::Conversation;
 use reading::Brief;
-use settings::Settings;
+use settings::{Marker, Settings, Wrap};
+use shape::Shape;
 use writing::Pen;
 
 /// Answers a request.
@@ -26,25 +33,19 @@ pub fn answer(request: &Request) -> Reply {
     let settings = Settings::read(&request.settings);
     // The one fault that is ours and not the model's: whoever runs this must outlive it.
     assert!(!settings.panic.strikes(request.call_no), "simulated panic of call {}", request.call_no);
-    let (turn, so_far) = turn(&request.messages);
-    let hash = digest(request, turn, settings.seed);
+    let conversation = Conversation::read(&request.messages);
+    let hash = digest(request, conversation.turn, settings.seed);
     let latency_ms = settings.latency_ms(mix(hash ^ u64::from(request.call_no)));
     let input_tokens = request.messages.iter().map(|m| tokens(&m.content)).sum();
     let outcome = fault(request, &settings, input_tokens).unwrap_or_else(|| {
-        let whole = whole(request, &settings, turn, hash);
-        let rest = rest(&whole, &so_far);
-        let (text, finish_reason) = finish(rest, request, &settings);
+        let shape = shape(request, &settings, &conversation);
+        let whole = whole(request, &settings, &conversation, shape.as_ref(), hash);
+        let rest = rest(&whole, &conversation.so_far);
+        let (text, finish_reason) = finish(rest, request, &settings, shape.is_some());
         let usage = Usage { input_tokens, output_tokens: tokens(text), ..Usage::default() };
         Outcome::Answer { text: text.to_owned(), finish_reason, usage }
     });
     Reply { latency_ms, outcome }
-}
-
-/// The messages that pose the task, and what the model has already said to it.
-fn turn(messages: &[Message]) -> (&[Message], String) {
-    let end = messages.iter().position(|m| m.role == Role::Assistant).unwrap_or(messages.len());
-    let (turn, after) = messages.split_at(end);
-    (turn, after.iter().filter(|m| m.role == Role::Assistant).map(|m| m.content.as_str()).collect())
 }
 
 /// The faults that come before any answer, in the order a real call meets them: the line, the gate, the size.
@@ -82,14 +83,61 @@ fn fault(request: &Request, settings: &Settings, input_tokens: u64) -> Option<Ou
     None
 }
 
-/// The answer as it would be without limits and without a beginning already given.
-fn whole(request: &Request, settings: &Settings, turn: &[Message], hash: u64) -> String {
-    if settings.refuse {
-        return format!("I am {} and cannot help with this request.", request.model);
+/// The JSON that is wanted, less what this model leaves out; none for a plain text.
+fn shape<'a>(request: &'a Request, settings: &Settings, conversation: &Conversation<'a>) -> Option<Shape<'a>> {
+    let asked = Shape::asked(request.content.as_ref());
+    let mut shape = match &conversation.missing {
+        Some(names) => Shape::missing(asked.as_ref(), names),
+        None => asked?,
+    };
+    if conversation.missing.is_none() || settings.omit_always {
+        shape.omit(&settings.omit_keys);
     }
-    let brief = Brief::read(turn);
-    let pen = Pen::new(&request.model, &brief, hash, settings.answer_words);
-    if request.json_keys.is_empty() { pen.document() } else { pen.object(&request.json_keys) }
+    Some(shape)
+}
+
+/// The answer as it would be without limits and without a beginning already given.
+fn whole(
+    request: &Request,
+    settings: &Settings,
+    conversation: &Conversation<'_>,
+    shape: Option<&Shape<'_>>,
+    hash: u64,
+) -> String {
+    let marker = settings.marker.as_ref().map(|marker| match marker {
+        Marker::Given(text) => text.clone(),
+        Marker::Auto => call_mark(&request.model, hash),
+    });
+    if settings.refuse {
+        let mark = marker.map_or_else(String::new, |marker| format!(" {marker}"));
+        return format!("I am {} and cannot help with this request.{mark}", request.model);
+    }
+    let brief = Brief::read(conversation.turn);
+    let names = conversation.missing.iter().flatten();
+    let hash = names.fold(hash, |hash, name| fnv(fnv(hash, &[0xfd]), name.as_bytes()));
+    let pen = Pen::new(&request.model, &brief, hash, settings.answer_words, marker);
+    match shape {
+        Some(shape) => wrapped(pen.object(shape), settings.wrap, &brief.task),
+        None => pen.document(),
+    }
+}
+
+/// The marker of one call: the same for its continuations and repairs, another for every other prompt.
+fn call_mark(model: &str, hash: u64) -> String {
+    let is_plain = |c: char| !c.is_control() && c != '"' && c != '\\';
+    let name: String = model.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    format!("[{name}/{:08x}]", mix(hash) >> 32)
+}
+
+fn wrapped(json: String, wrap: Option<Wrap>, task: &str) -> String {
+    let inside = |key: &str| format!("{{\n{}: {json}}}\n", serde_json::Value::from(key));
+    match wrap {
+        None => json,
+        Some(Wrap::Content) => inside("content"),
+        Some(Wrap::DocumentKey) => inside(&task.replace(' ', "_")),
+        Some(Wrap::Fence) => format!("```json\n{json}```\n"),
+        Some(Wrap::Prose) => format!("Here is the JSON you asked for:\n\n{json}\nI hope this helps.\n"),
+    }
 }
 
 /// What is left to say. A beginning that is not its own gets the whole answer; line ends lost on the way are forgiven.
@@ -97,7 +145,7 @@ fn rest<'a>(whole: &'a str, so_far: &str) -> &'a str {
     whole.strip_prefix(so_far).or_else(|| whole.strip_prefix(so_far.trim_end())).unwrap_or(whole)
 }
 
-fn finish<'a>(text: &'a str, request: &Request, settings: &Settings) -> (&'a str, FinishReason) {
+fn finish<'a>(text: &'a str, request: &Request, settings: &Settings, is_json: bool) -> (&'a str, FinishReason) {
     if settings.refuse {
         return (text, FinishReason::ContentFilter);
     }
@@ -106,7 +154,7 @@ fn finish<'a>(text: &'a str, request: &Request, settings: &Settings) -> (&'a str
     if cut.len() < text.len() {
         return (cut, FinishReason::Length);
     }
-    if !request.json_keys.is_empty() && settings.malformed_json.strikes(request.call_no) {
+    if is_json && settings.malformed_json.strikes(request.call_no) {
         return (tokenizer::cut(text, tokens(text) * 2 / 3), FinishReason::Stop);
     }
     (text, FinishReason::Stop)
@@ -118,8 +166,8 @@ fn digest(request: &Request, turn: &[Message], seed: u64) -> u64 {
     for message in turn {
         hash = fnv(fnv(hash, &[0xff, message.role as u8]), message.content.as_bytes());
     }
-    for key in &request.json_keys {
-        hash = fnv(fnv(hash, &[0xfe]), key.as_bytes());
+    if let Some(content) = &request.content {
+        hash = fnv(fnv(hash, &[0xfe]), content.to_string().as_bytes());
     }
     hash
 }

@@ -10,6 +10,60 @@ const DEFAULT_WORDS: u64 = 120;
 /// More words than any window holds, and few enough to be written in a moment.
 const MOST_WORDS: u64 = 200_000;
 
+/// The longest marker, in characters.
+const MARKER: usize = 64;
+
+/// What a model puts around its JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wrap {
+    /// An object with the one key `content`.
+    Content,
+    /// A code fence.
+    Fence,
+    /// A sentence before and one after.
+    Prose,
+    /// An object with the one key it was asked to deliver.
+    DocumentKey,
+}
+
+impl Wrap {
+    const WORDS: [(&str, Self); 4] = [
+        ("content", Self::Content),
+        ("fence", Self::Fence),
+        ("prose", Self::Prose),
+        ("document_key", Self::DocumentKey),
+    ];
+
+    fn read(value: &Value) -> Option<Self> {
+        let word = value.as_str()?;
+        Self::WORDS.iter().find(|(known, _)| *known == word).map(|(_, wrap)| *wrap)
+    }
+}
+
+/// What an answer is marked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Marker {
+    /// This text.
+    Given(String),
+    /// The model and a digest of the prompt.
+    Auto,
+}
+
+impl Marker {
+    /// A text that JSON writes as it is, so that it occurs verbatim in any answer.
+    fn read(value: &Value) -> Option<Self> {
+        let text = value.as_str()?;
+        let is_plain = !text.contains(|c: char| c.is_control() || c == '"' || c == '\\');
+        match text {
+            "auto" => Some(Self::Auto),
+            _ if is_plain && !text.trim().is_empty() && text.chars().count() <= MARKER => {
+                Some(Self::Given(text.to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A fault that strikes never, the first n calls of a job, or always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fault {
@@ -44,6 +98,12 @@ pub(super) struct Settings {
     pub(super) refuse: bool,
     pub(super) answer_words: usize,
     pub(super) seed: u64,
+    pub(super) marker: Option<Marker>,
+    pub(super) wrap: Option<Wrap>,
+    /// What it leaves out of a JSON answer.
+    pub(super) omit_keys: Vec<String>,
+    /// Whether it leaves it out of a repair as well.
+    pub(super) omit_always: bool,
 }
 
 impl Settings {
@@ -63,6 +123,10 @@ impl Settings {
             refuse: is_true("refuse"),
             answer_words: number("answer_words").unwrap_or(DEFAULT_WORDS).min(MOST_WORDS) as usize,
             seed: number("seed").unwrap_or(0),
+            marker: Marker::read(&settings["marker"]),
+            wrap: Wrap::read(&settings["wrap"]),
+            omit_keys: names(&settings["omit_keys"]).unwrap_or_default(),
+            omit_always: is_true("omit_always"),
         }
     }
 
@@ -77,6 +141,11 @@ impl Settings {
 
 fn class(value: &Value) -> Option<Class> {
     value.as_str()?.parse().ok()
+}
+
+fn names(value: &Value) -> Option<Vec<String>> {
+    let name = |value: &Value| value.as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+    value.as_array()?.iter().map(name).collect()
 }
 
 fn latency(value: &Value) -> Option<(u64, u64)> {
@@ -102,11 +171,17 @@ pub fn check(settings: &Value) -> Result<(), String> {
             "fail_first" | "retry_after_ms" | "cut_after_tokens" | "answer_words" | "seed" => {
                 (value.is_u64(), "a whole number")
             }
-            "fail_always" | "refuse" => (value.is_boolean(), "true or false"),
+            "fail_always" | "refuse" | "omit_always" => (value.is_boolean(), "true or false"),
             "malformed_json" | "drop_connection" | "panic" => {
                 (value.is_boolean() || value.is_u64(), "true, false or a number of calls")
             }
             "latency_ms" => (latency(value).is_some(), "a whole number, or [least, most]"),
+            "marker" => (
+                Marker::read(value).is_some(),
+                "a text of 1 to 64 characters without quotes, backslashes and control characters, or \"auto\"",
+            ),
+            "wrap" => (Wrap::read(value).is_some(), "one of content, fence, prose, document_key"),
+            "omit_keys" => (names(value).is_some(), "a list of keys"),
             "fail_class" => match value.as_str().map(str::parse::<Class>) {
                 Some(Err(message)) => return Err(format!("setting \"fail_class\": {message}")),
                 parsed => (parsed.is_some(), "the name of a class"),
@@ -133,6 +208,8 @@ mod tests {
             json!({"fail_first": 2, "fail_class": "throttled", "retry_after_ms": 50, "latency_ms": [5, 9], "seed": 1}),
             json!({"latency_ms": 3, "cut_after_tokens": 9, "malformed_json": 1, "drop_connection": true, "panic": 2, "refuse": false,
                    "answer_words": 40, "fail_always": true}),
+            json!({"marker": "é".repeat(64), "wrap": "document_key", "omit_keys": ["a", "b[c]"], "omit_always": true}),
+            json!({"marker": "auto", "wrap": "prose", "omit_keys": []}),
         ] {
             assert_eq!(check(&settings), Ok(()), "{settings}");
         }
@@ -148,6 +225,13 @@ mod tests {
             (json!({"latency_ms": [9, 5]}), "latency_ms"),
             (json!({"latency_ms": "5"}), "latency_ms"),
             (json!({"refuse": 1}), "refuse"),
+            (json!({"marker": "x".repeat(65)}), "marker"),
+            (json!({"marker": "say \"x\""}), "marker"),
+            (json!({"marker": " "}), "marker"),
+            (json!({"wrap": "paper"}), "wrap"),
+            (json!({"omit_keys": "a"}), "omit_keys"),
+            (json!({"omit_keys": ["a", 1]}), "omit_keys"),
+            (json!({"omit_always": 1}), "omit_always"),
             (json!([]), "object"),
         ] {
             assert!(check(&settings).unwrap_err().contains(word), "{settings}");

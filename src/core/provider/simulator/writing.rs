@@ -3,10 +3,11 @@
 //! Each model has a voice, each answer its own sentences, made from the words of the request and chosen by the digest of
 //! the prompt. Never quotes more of a source than its first sentence, never writes a text that depends on a limit.
 
+mod object;
 mod phrases;
 
 use super::mix;
-use super::reading::{Brief, Source, excerpt, spell};
+use super::reading::{Brief, Source, excerpt};
 use phrases::{ADJECTIVES, COMMON, CONDITIONS, Frames, NOUNS, SPARE, VERBS, VOICES, Voice};
 use std::fmt::Write;
 
@@ -21,6 +22,8 @@ pub(super) struct Pen<'a> {
     voice: &'static Voice,
     frames: &'static Frames,
     words: usize,
+    /// What every answer carries, with a space after it; empty where there is nothing to carry.
+    mark: String,
     state: u64,
     topic: usize,
     start: usize,
@@ -28,7 +31,7 @@ pub(super) struct Pen<'a> {
 }
 
 impl<'a> Pen<'a> {
-    pub(super) fn new(model: &'a str, brief: &'a Brief, hash: u64, words: usize) -> Self {
+    pub(super) fn new(model: &'a str, brief: &'a Brief, hash: u64, words: usize, marker: Option<String>) -> Self {
         // The sum, not a hash: models that differ in one letter, as test models do, always get different voices.
         let voice = model.bytes().map(usize::from).sum::<usize>() % VOICES.len();
         let frames = Frames::of(&brief.task, !brief.sources.is_empty());
@@ -40,6 +43,7 @@ impl<'a> Pen<'a> {
             voice: &VOICES[voice],
             frames,
             words,
+            mark: marker.map_or_else(String::new, |marker| marker + " "),
             state,
             topic: 0,
             start: (state >> 40) as usize,
@@ -78,32 +82,9 @@ impl<'a> Pen<'a> {
         out
     }
 
-    /// A JSON object with exactly these keys, in their order: lists where the name is a plural, else texts.
-    pub(super) fn object(mut self, keys: &[String]) -> String {
-        let per_key = (self.words / (keys.len() * 15)).clamp(1, 400);
-        let mut out = String::from("{");
-        for (at, key) in keys.iter().enumerate() {
-            if keys[..at].contains(key) {
-                continue;
-            }
-            let lead = if at == 0 { format!("{}. {}", self.title(), self.introduction()) } else { self.lead(key) };
-            let value = if is_plural(key) {
-                serde_json::json!([lead, self.text(1), self.text(1)])
-            } else {
-                serde_json::json!(format!("{lead} {}", self.text(per_key)))
-            };
-            let comma = if at == 0 { "" } else { "," };
-            let _ = write!(out, "{comma}\n  {}: {value}", serde_json::json!(key));
-        }
-        out.push_str("\n}\n");
-        out
-    }
-
     fn title(&self) -> String {
         let mut task = self.brief.task.clone();
-        if let Some(first) = task.get_mut(..1) {
-            first.make_ascii_uppercase();
-        }
+        capitalise(&mut task);
         let sources = &self.brief.sources;
         match sources.as_slice() {
             [] if self.brief.request.is_empty() => format!("{task} by {}", self.model),
@@ -127,7 +108,7 @@ impl<'a> Pen<'a> {
         let about =
             if request.is_empty() { "an empty request".to_owned() } else { format!("the request “{request}”") };
         let sentence = self.sentence();
-        format!("{} takes up {about} {}. {sentence}", self.model, self.voice.manner)
+        format!("{}{} takes up {about} {}. {sentence}", self.mark, self.model, self.voice.manner)
     }
 
     /// The texts it was given, each with its first words and a remark.
@@ -153,10 +134,6 @@ impl<'a> Pen<'a> {
 
     fn text(&mut self, sentences: usize) -> String {
         (0..sentences).map(|_| self.sentence()).collect::<Vec<_>>().join(" ")
-    }
-
-    fn lead(&self, key: &str) -> String {
-        format!("On {}, in answer to “{}”:", spell(key), excerpt(&self.brief.request, 60))
     }
 
     fn sentence(&mut self) -> String {
@@ -210,6 +187,12 @@ impl<'a> Pen<'a> {
     }
 }
 
+fn capitalise(text: &mut str) {
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+}
+
 fn name(source: &Source) -> String {
     let mut name = source.kind.clone();
     if let Some(author) = &source.author {
@@ -237,8 +220,4 @@ fn topics(request: &str) -> Vec<&str> {
     let missing = SPARE.len().saturating_sub(topics.len());
     topics.extend(&SPARE[..missing]);
     topics
-}
-
-fn is_plural(key: &str) -> bool {
-    key.ends_with('s') && !key.ends_with("ss") && !key.ends_with("is") && !key.ends_with("us")
 }

@@ -9,28 +9,40 @@ const RUN: usize = 6;
 /// Counts the tokens of a text. A token is a run of up to six letters and digits, or one other visible character, or a
 /// run of two and more white-space characters; a single space is part of what follows it.
 pub fn tokens(text: &str) -> u64 {
-    if text.is_ascii() { plain(text.as_bytes()) } else { Ends { text, at: 0 }.map(|_| 1).sum() }
-}
-
-/// The count where every byte is a character.
-fn plain(text: &[u8]) -> u64 {
     let (mut count, mut run, mut gap) = (0, 0, 0_usize);
-    for byte in text {
-        let is_blank = matches!(byte, b'\t'..=b'\r' | b' ');
+    let mut add = |is_blank: bool, is_letter: bool| {
         gap = if is_blank { gap + 1 } else { 0 };
-        if byte.is_ascii_alphanumeric() {
+        if is_letter {
             count += u64::from(run == 0);
             run = if run + 1 == RUN { 0 } else { run + 1 };
         } else {
             run = 0;
             count += u64::from(gap == 2 || !is_blank);
         }
+    };
+    // Most of a text is ASCII, and what is not comes in runs: each is asked in the way that is quick for it.
+    let mut rest = text;
+    while !rest.is_empty() {
+        let beyond = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
+        for byte in rest[..beyond].bytes() {
+            add(matches!(byte, b'\t'..=b'\r' | b' '), byte.is_ascii_alphanumeric());
+        }
+        rest = &rest[beyond..];
+        let plain = rest.bytes().position(|byte| byte.is_ascii()).unwrap_or(rest.len());
+        for character in rest[..plain].chars() {
+            add(character.is_whitespace(), character.is_alphanumeric());
+        }
+        rest = &rest[plain..];
     }
     count
 }
 
 /// The text up to the end of its n-th token, or all of it when it has no more than n.
 pub(super) fn cut(text: &str, limit: u64) -> &str {
+    // A token has a byte at least.
+    if text.len() as u64 <= limit {
+        return text;
+    }
     let mut ends = Ends { text, at: 0 };
     let mut end = 0;
     for _ in 0..limit {

@@ -152,7 +152,8 @@ impl Definition {
         values.insert("content_to_include".into(), json!(step.content_to_include));
         let header = turn.header();
         values.insert("header_context".into(), json!(header.map(|header| &*header.content)));
-        let material = turn.documents.iter().filter(|document| !header.is_some_and(|header| std::ptr::eq(header, *document)));
+        let material =
+            turn.documents.iter().filter(|document| !header.is_some_and(|header| std::ptr::eq(header, *document)));
         values.insert("documents".into(), material.map(Document::values).collect());
         self.templates.messages(&step.prompt_template_name, &Value::Object(values))
     }

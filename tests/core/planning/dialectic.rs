@@ -175,7 +175,10 @@ fn planning_and_implementation_read_their_own_and_headers_and_advice_read_all() 
         }
     }
     for header in run.step("parenthesis", "planning_header") {
-        reads(header, &[("seed_prompt", 1), ("product_requirements", 3), ("system_architecture", 3), ("tech_stack", 3)]);
+        reads(
+            header,
+            &[("seed_prompt", 1), ("product_requirements", 3), ("system_architecture", 3), ("tech_stack", 3)],
+        );
     }
     for header in run.step("paralysis", "implementation_header") {
         let plans = [("technical_requirements", 3), ("master_plan", 3), ("milestone_schema", 3)];
@@ -202,7 +205,9 @@ fn a_later_iteration_reads_its_own_earlier_plan_and_what_was_said_of_it() {
         source(json!({"id": id, "type": "user_feedback", "stage": stage, "previous_iteration": previous}))
     };
     sources.extend([said("of design", "synthesis", false), said("of plan", &slug, true)]);
-    sources.retain(|source| source.stage.as_deref() != Some("parenthesis") || source.previous_iteration || source.model.is_none());
+    sources.retain(|source| {
+        source.stage.as_deref() != Some("parenthesis") || source.previous_iteration || source.model.is_none()
+    });
     let children = plan(&recipe, Some(&slug), &sources, &models(2)).unwrap();
     for child in children {
         let read: Vec<&str> = child.inputs.iter().map(|input| input.artifact.as_str()).collect();

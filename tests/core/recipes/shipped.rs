@@ -35,11 +35,8 @@ fn the_shipped_recipes_are_sound_stage_after_stage() {
     for process in PROCESSES {
         let mut upstream = Vec::new();
         for (slug, recipe) in stages(process) {
-            let context = Context {
-                upstream: Some(upstream.clone()),
-                stage: Some(slug.clone()),
-                templates: Some(templates()),
-            };
+            let context =
+                Context { upstream: Some(upstream.clone()), stage: Some(slug.clone()), templates: Some(templates()) };
             recipe.validate(&context).unwrap_or_else(|problems| panic!("{slug}: {problems:?}"));
             upstream.extend(recipe.outputs(&slug));
         }
@@ -129,7 +126,9 @@ fn a_header_plans_every_key_of_exactly_the_documents_that_follow_it() {
             let readers: Vec<&Step> = recipe
                 .steps
                 .iter()
-                .filter(|step| step.inputs_required.iter().any(|input| !input.previous_iteration && header.produces(input)))
+                .filter(|step| {
+                    step.inputs_required.iter().any(|input| !input.previous_iteration && header.produces(input))
+                })
                 .collect();
             let planned = shape["context_for_documents"].as_array().unwrap();
             assert_eq!(planned.len(), readers.len(), "{}", header.key);

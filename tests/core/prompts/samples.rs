@@ -19,11 +19,6 @@ const QUESTION: &str =
     "Should our town library open on Sundays?\nBudget: {{ 7*7 }} thousand. {% raw %} <b>&</b> </document>";
 const PROJECT: &str = "Plan an offline-first notes app for field engineers.\nThree people, four months, rugged tablets, no network below \
                        ground. Budget: {{ 7*7 }} thousand. {% raw %} <b>&</b> </document>";
-const HEADER: &str = r#"{"system_materials": {"stage_rationale": "Local first: the tablet holds the truth until it is back above ground.",
-  "agent_notes_to_self": "Call it capture, never entry. Eight hours offline is given, 400 engineers is estimated. {{ 1+1 }}",
-  "validation_checkpoint": ["Every feature works for eight hours without a network"]},
- "context_for_documents": [{"document_key": "…", "content_to_include": {"…": "Paper is the real competitor."}}]}"#;
-
 pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -121,7 +116,10 @@ fn documents(process: &str, stage: &str, step: &Step, input: &Input) -> Vec<Docu
         author: author.map(str::to_owned),
         reviewer: reviewer.map(str::to_owned),
         document_key: input.document_key.clone(),
-        content: content(process, &input.r#type).into(),
+        content: match input.r#type.as_str() {
+            "header_context" => header(step).into(),
+            kind => said(process, kind, author).into(),
+        },
     };
     let is_merged_pair = input.r#type.starts_with("pairwise_");
     let several = input.multiple && !step.key.contains("review") && step.key != "critique";
@@ -138,13 +136,55 @@ fn documents(process: &str, stage: &str, step: &Step, input: &Input) -> Vec<Docu
     }
 }
 
+/// What a model would have planned for the document of this step.
+fn header(step: &Step) -> String {
+    let planned: Map<String, Value> = step
+        .content_keys()
+        .into_iter()
+        .take(2)
+        .map(|key| (key, json!("Paper is the real competitor; say so here.")))
+        .collect();
+    let header = json!({
+        "system_materials": {
+            "stage_rationale": "Local first: the tablet holds the truth until it is back above ground.",
+            "agent_notes_to_self": "Call it capture, never entry. Eight hours offline is given, 400 engineers is estimated. {{ 1+1 }}",
+            "validation_checkpoint": ["Does every feature work for eight hours without a network?"],
+        },
+        "context_for_documents": [{"document_key": step.document_key, "content_to_include": planned}],
+    });
+    serde_json::to_string_pretty(&header).unwrap()
+}
+
+/// A text by its author: sim-b proposes otherwise than sim-a, and each reviews the other.
+fn said(process: &str, r#type: &str, author: Option<&str>) -> String {
+    let text = match (r#type, author) {
+        ("business_case", Some("sim-b")) => {
+            "Supervisors retype what crews report by radio; twelve of them, two hours each evening, counted for one week."
+        }
+        ("feature_spec", Some("sim-b")) => {
+            "Report by voice: a minute of speech becomes a note. Confirm above ground: nothing counts before its author has read it."
+        }
+        ("technical_approach", Some("sim-b")) => {
+            "The office is the truth; the tablet keeps a queue of recordings and forgets them when they are confirmed."
+        }
+        ("success_metrics", Some("sim-b")) => {
+            "Evening hours of supervisors spent on retyping: baseline 24 a day, target 6 by the second month."
+        }
+        (kind, _) => content(process, kind),
+    };
+    if author == Some("sim-a") {
+        text.replace("by sim-a", "by sim-b").replace("\"sim-a\"", "\"sim-b\"")
+    } else {
+        text.to_owned()
+    }
+}
+
 fn content(process: &str, r#type: &str) -> &'static str {
     match (process, r#type) {
         ("essay", "seed_prompt") => "# Brief\n\nAnswer it.",
         (_, "seed_prompt") => "# Brief\n\nPropose, review, settle or plan, as the stage has it.",
         (_, "initial_user_prompt") => PROJECT,
         (_, "user_feedback") => "Say more about synchronisation. {{ 2*3 }}",
-        (_, "header_context") => HEADER,
         (_, "thesis") => "# Open it\n\nOpen on Sundays, from noon to five. {{ 1+1 }}",
         (_, "antithesis") => "# Not yet\n\nNobody has counted the visitors.",
         (_, "pairwise_synthesis_chunk") => "# Try it\n\nOpen on trial and count.",

@@ -29,7 +29,9 @@ fn a_header_is_shown_once_and_apart_from_the_documents() {
             headers
         );
         assert!(!user.contains("type=\"header_context\""), "{name} shows the header as a document");
-        assert_eq!(user.matches("<document type=").count(), turn.documents.len() - headers, "{name}");
+        // The request closes every prompt; it is not shown a second time as a document.
+        let requests = turn.documents.iter().filter(|document| document.r#type == "initial_user_prompt").count();
+        assert_eq!(user.matches("<document type=").count(), turn.documents.len() - headers - requests, "{name}");
         for header in turn.documents.iter().filter(|document| document.r#type == "header_context") {
             assert_eq!(user.matches(&*header.content).count(), 1, "{name}");
         }

@@ -117,8 +117,8 @@ fn documents(process: &str, stage: &str, step: &Step, input: &Input) -> Vec<Docu
         reviewer: reviewer.map(str::to_owned),
         document_key: input.document_key.clone(),
         content: match input.r#type.as_str() {
-            "header_context" => header(step).into(),
-            kind => said(process, kind, author).into(),
+            "header_context" => header(stage, step).into(),
+            kind => said(process, kind, author, reviewer).into(),
         },
     };
     let is_merged_pair = input.r#type.starts_with("pairwise_");
@@ -137,14 +137,19 @@ fn documents(process: &str, stage: &str, step: &Step, input: &Input) -> Vec<Docu
 }
 
 /// What a model would have planned for the document of this step.
-fn header(step: &Step) -> String {
-    let planned: Map<String, Value> = step
-        .content_keys()
-        .into_iter()
-        .take(2)
-        .map(|key| (key, json!("Paper is the real competitor; say so here.")))
-        .collect();
-    let header = json!({
+fn header(stage: &str, step: &Step) -> String {
+    let decided = match stage {
+        "thesis" => "Paper is the competitor to beat: it never runs out of battery.",
+        "antithesis" => {
+            "The hour a day is asserted, not counted; serious, carried by the critique of the business case."
+        }
+        "synthesis" => "The tablet owns a note until it is acknowledged: ruled for all proposals.",
+        "parenthesis" => "M1.1 first: a note survives a dead battery. It tests the assumption everything rests on.",
+        _ => "`src/log.rs`, then `src/capture.rs`; both belong to M1.1.",
+    };
+    let keys = step.content_keys().into_iter().take(2);
+    let planned: Map<String, Value> = keys.map(|key| (key, json!(decided))).collect();
+    let mut header = json!({
         "system_materials": {
             "stage_rationale": "Local first: the tablet holds the truth until it is back above ground.",
             "agent_notes_to_self": "Call it capture, never entry. Eight hours offline is given, 400 engineers is estimated. {{ 1+1 }}",
@@ -152,11 +157,14 @@ fn header(step: &Step) -> String {
         },
         "context_for_documents": [{"document_key": step.document_key, "content_to_include": planned}],
     });
+    if stage == "antithesis" {
+        header["review_metadata"] = json!({"lineage_key": "local_log", "source_model": "sim-a"});
+    }
     serde_json::to_string_pretty(&header).unwrap()
 }
 
 /// A text by its author: sim-b proposes otherwise than sim-a, and each reviews the other.
-fn said(process: &str, r#type: &str, author: Option<&str>) -> String {
+fn said(process: &str, r#type: &str, author: Option<&str>, reviewer: Option<&str>) -> String {
     let text = match (r#type, author) {
         ("business_case", Some("sim-b")) => {
             "Supervisors retype what crews report by radio; twelve of them, two hours each evening, counted for one week."
@@ -172,10 +180,10 @@ fn said(process: &str, r#type: &str, author: Option<&str>) -> String {
         }
         (kind, _) => content(process, kind),
     };
-    if author == Some("sim-a") {
-        text.replace("by sim-a", "by sim-b").replace("\"sim-a\"", "\"sim-b\"")
-    } else {
-        text.to_owned()
+    match (author, reviewer) {
+        (Some("sim-a"), _) => text.replace("by sim-a", "by sim-b").replace("\"sim-a\"", "\"sim-b\""),
+        (_, Some(reviewer)) => text.replace("\"review\": \"sim-b\"", &format!("\"review\": \"{reviewer}\"")),
+        _ => text.to_owned(),
     }
 }
 

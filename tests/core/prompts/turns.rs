@@ -2,8 +2,9 @@
 //!
 //! Never about the wording of a prompt.
 
-use super::samples::{MODEL, definition, domain, turns, with};
+use super::samples::{MODEL, bodies, definition, domain, turns, with};
 use dialectic_core::definition::{Document, Turn};
+use dialectic_core::prompt::Templates;
 use serde_json::json;
 
 #[test]
@@ -103,4 +104,14 @@ fn hints_and_texts_with_braces_stay_what_they_are() {
     let (_, turn) = turns("essay").into_iter().next().unwrap();
     let system = &definition.messages(&turn).unwrap()[0].content;
     assert!(system.contains("{{ 7*7 }} {% endblock %}") && system.contains("{{ 8*8 }}"));
+}
+
+#[test]
+fn no_shipped_template_renders_without_its_variables() {
+    let templates = Templates::new(bodies()).unwrap();
+    let optional = ["shared_role", "shared_style", "shared_instructions"];
+    for name in bodies().keys().filter(|name| !optional.contains(&name.as_str())) {
+        let error = templates.render(name, &json!({})).unwrap_err();
+        assert!(error.message.contains("unknown variable"), "{name}: {error}");
+    }
 }

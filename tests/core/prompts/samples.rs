@@ -131,6 +131,7 @@ fn documents(process: &str, stage: &str, step: &Step, input: &Input) -> Vec<Docu
             vec![of(Some("sim-a"), Some("sim-a")), of(Some("sim-b"), Some("sim-b"))]
         }
         _ if stage == "antithesis" => vec![of(Some("sim-b"), Some("sim-b"))],
+        _ if several && stage != "thesis" => vec![of(Some("sim-a"), None), of(Some(MODEL), None)],
         _ if several => vec![of(Some("sim-a"), None), of(Some("sim-b"), None)],
         _ => vec![of(Some("sim-a"), None)],
     }

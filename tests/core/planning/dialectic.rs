@@ -140,6 +140,19 @@ fn what_merges_lineages_has_none() {
 }
 
 #[test]
+fn only_reviews_and_pairs_speak_for_a_reviewer() {
+    for n in 1..=3 {
+        for (stage, children) in &run(n).stages {
+            for child in children {
+                let speaks =
+                    stage == "antithesis" || child.step_key.starts_with("pairwise_") && child.group_key != "all";
+                assert_eq!(child.reviewer.is_some(), speaks, "{} of {n} models", child.step_key);
+            }
+        }
+    }
+}
+
+#[test]
 fn the_final_documents_read_every_merged_document_and_their_own_second_header() {
     let run = run(3);
     for key in ["product_requirements", "system_architecture", "tech_stack"] {

@@ -2,12 +2,15 @@
 //! prompt of it may say.
 //!
 //! Read once from what is stored and never changed afterwards. Decides which values a template is given; how they become text
-//! is decided in [`crate::prompt`].
+//! is decided in [`crate::prompt`]. Never decides which documents a job reads.
 
-use crate::prompt::{Message, PromptError, Templates};
-use crate::recipe::{Problems, Recipe, Step};
+use crate::prompt::{Message, PromptError, Role, Templates};
+use crate::recipe::{HEADER_CONTEXT, Problems, Recipe, Step};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+
+/// The template that asks for what an answer lacks.
+const REPAIR: &str = "repair_missing_keys";
 
 /// A process, its stages, templates and overlays.
 #[derive(Debug)]
@@ -146,9 +149,32 @@ impl Definition {
             json!({"key": step.key, "name": step.name, "output_type": step.output_type, "document_key": step.document_key}),
         );
         values.insert("content_keys".into(), json!(step.content_keys()));
-        values.insert("header_context".into(), Value::Null);
-        values.insert("documents".into(), turn.documents.iter().map(Document::values).collect());
+        values.insert("content_to_include".into(), json!(step.content_to_include));
+        let header = turn.header();
+        values.insert("header_context".into(), json!(header.map(|header| &*header.content)));
+        let material =
+            turn.documents.iter().filter(|document| !header.is_some_and(|header| std::ptr::eq(header, *document)));
+        values.insert("documents".into(), material.map(Document::values).collect());
         self.templates.messages(&step.prompt_template_name, &Value::Object(values))
+    }
+
+    /// The messages that ask for the keys an answer lacks: the turn as it was sent, the answer so far, and the request for
+    /// exactly these keys in their shape. A key that the shape does not know is asked for as a text.
+    pub fn repair(
+        &self,
+        turn_messages: &[Message],
+        so_far: &str,
+        missing: &[String],
+        shape: &Value,
+    ) -> Result<Vec<Message>, PromptError> {
+        let text = || json!("The text of this part.");
+        let wanted: Map<String, Value> =
+            missing.iter().map(|key| (key.clone(), shape.get(key).cloned().unwrap_or_else(text))).collect();
+        let asked = self.templates.render(REPAIR, &json!({"missing": missing, "shape": wanted}))?;
+        let mut messages = turn_messages.to_vec();
+        messages.push(Message { role: Role::Assistant, content: so_far.to_owned() });
+        messages.push(Message { role: Role::User, content: asked.trim_end().to_owned() });
+        Ok(messages)
     }
 
     /// What every prompt of a stage may say: the request, the place in the process, the overlay of the domain.
@@ -170,6 +196,14 @@ impl Definition {
             return Map::new();
         };
         values
+    }
+}
+
+impl Turn {
+    /// The header this job follows. Where several are bound none of them leads, and they are material like the rest.
+    fn header(&self) -> Option<&Document> {
+        let mut headers = self.documents.iter().filter(|document| document.r#type == HEADER_CONTEXT);
+        headers.next().filter(|_| headers.next().is_none())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Laws of planning: how many jobs there are, and who reads what.
 //!
-//! The shipped essay and a small copy of the dialectic are planned stage by stage, each fed with what the earlier ones
-//! would have produced. Counts are those of the documentation; reading laws look at single jobs.
+//! The shipped processes are planned stage by stage, each fed with what the earlier ones would have produced. Counts are
+//! those of the documentation; reading laws look at single jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,15 +9,12 @@ use dialectic_core::plan::{Child, Source, plan, products};
 use dialectic_core::recipe::Recipe;
 use serde_json::{Value, json};
 
+#[path = "planning/dialectic.rs"]
+mod dialectic;
 #[path = "planning/single_steps.rs"]
 mod single_steps;
 
 const ESSAY: &str = include_str!("../../sql/seed/processes/essay.json");
-const DIALECTIC: [(&str, &str); 3] = [
-    ("thesis", include_str!("../fixtures/recipes/dialectic_thesis.json")),
-    ("antithesis", include_str!("../fixtures/recipes/dialectic_antithesis.json")),
-    ("synthesis", include_str!("../fixtures/recipes/dialectic_synthesis.json")),
-];
 
 fn models(n: usize) -> Vec<String> {
     ["ada", "bob", "cyd", "dan"][..n].iter().map(|&name| name.to_owned()).collect()
@@ -27,15 +24,14 @@ fn source(value: Value) -> Source {
     serde_json::from_value(value).unwrap()
 }
 
-fn essay() -> Vec<(String, Recipe)> {
-    let essay: Value = serde_json::from_str(ESSAY).unwrap();
-    let stages = essay["stages"].as_array().unwrap().iter();
+fn shipped(process: &str) -> Vec<(String, Recipe)> {
+    let process: Value = serde_json::from_str(process).unwrap();
+    let stages = process["stages"].as_array().unwrap().iter();
     stages.map(|stage| (stage["slug"].as_str().unwrap().to_owned(), Recipe::parse(&stage["recipe"]).unwrap())).collect()
 }
 
-fn dialectic() -> Vec<(String, Recipe)> {
-    let read = |text: &str| Recipe::parse(&serde_json::from_str(text).unwrap()).unwrap();
-    DIALECTIC.iter().map(|(slug, text)| ((*slug).to_owned(), read(text))).collect()
+fn essay() -> Vec<(String, Recipe)> {
+    shipped(ESSAY)
 }
 
 /// A process run on paper: the jobs of each stage, and every artifact by id.
@@ -50,6 +46,8 @@ impl Run {
         for (slug, recipe) in process {
             let seed = source(json!({"id": format!("seed-{slug}"), "type": "seed_prompt", "stage": slug}));
             run.artifacts.insert(seed.id.clone(), seed);
+            let request = source(json!({"id": "request", "type": "initial_user_prompt"}));
+            run.artifacts.insert(request.id.clone(), request);
             let sources: Vec<Source> = run.artifacts.values().cloned().collect();
             let children = plan(recipe, Some(slug), &sources, models).unwrap();
             let made = products(recipe, Some(slug), &children);
@@ -113,16 +111,6 @@ fn without_isolation_each_model_reviews_once() {
     }
 }
 
-#[test]
-fn a_dialectic_by_n_models_takes_the_documented_calls() {
-    for n in 1..=3 {
-        let run = Run::of(&dialectic(), &models(n));
-        assert_eq!(run.count("thesis"), 5 * n);
-        assert_eq!(run.count("antithesis"), 7 * n * n);
-        assert_eq!(run.count("synthesis"), 4 * n * n * n + 9 * n);
-    }
-}
-
 /// Item 7 of what the old system got wrong.
 #[test]
 fn a_critique_reads_exactly_the_thesis_of_its_lineage() {
@@ -166,44 +154,5 @@ fn a_reduction_reads_every_pair_of_one_thesis_and_the_final_text_every_reduction
     for last in run.step("synthesis", "final") {
         assert_eq!(run.read(last, "reduced_synthesis").len(), 9);
         assert_eq!((&last.lineage_id, last.starts_lineage, last.group_key.as_str()), (&None, false, "all"));
-    }
-}
-
-#[test]
-fn a_document_follows_the_header_of_its_own_model_and_lineage() {
-    let run = Run::of(&dialectic(), &models(3));
-    for document in run.stages["thesis"].iter().filter(|child| child.step_key != "thesis_header") {
-        let header = run.read_one(document, "header_context");
-        assert_eq!(header.model.as_ref(), Some(&document.model));
-        assert_eq!(document.lineage_id, header.lineage_id);
-        assert_eq!(document.reviewer, None);
-    }
-    for critique in run.stages["antithesis"].iter().filter(|child| child.step_key != "review_header") {
-        let header = run.read_one(critique, "header_context");
-        assert_eq!(header.model.as_ref(), Some(&critique.model));
-        assert_eq!((&critique.lineage_id, &critique.reviewer), (&header.lineage_id, &header.reviewer));
-        for key in ["business_case", "feature_spec", "technical_approach", "success_metrics"] {
-            assert_eq!(run.read_one(critique, key).lineage_id, critique.lineage_id);
-        }
-        assert_eq!(critique.inputs.len(), 5);
-    }
-}
-
-#[test]
-fn a_pair_of_documents_reads_only_what_one_reviewer_said_of_one_lineage() {
-    let run = Run::of(&dialectic(), &models(3));
-    for pair in run.step("synthesis", "pairwise_feature_spec") {
-        assert_eq!(run.read_one(pair, "pairwise_header").model.as_ref(), Some(&pair.model));
-        let original = run.read_one(pair, "feature_spec");
-        assert_eq!(pair.lineage_id, original.lineage_id);
-        for key in ["technical_feasibility_assessment", "non_functional_requirements", "comparison_vector"] {
-            let said = run.read_one(pair, key);
-            assert_eq!((&said.lineage_id, &said.reviewer), (&original.lineage_id, &pair.reviewer));
-        }
-        assert_eq!(pair.inputs.len(), 5);
-    }
-    for last in run.step("synthesis", "tech_stack") {
-        assert_eq!(run.read_one(last, "final_header").model.as_ref(), Some(&last.model));
-        assert_eq!(run.read(last, "document_feature_spec").len(), 3);
     }
 }

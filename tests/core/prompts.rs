@@ -1,207 +1,168 @@
 //! The laws of the prompts that ship: each renders, carries the request word for word, and says something of its own.
 //!
-//! What each of them looks like with sample values is kept in `tests/fixtures/prompts`; run with `UPDATE_GOLDEN=1` to
-//! rewrite these files, and read the difference before it is committed.
+//! What each of them looks like with sample values is kept in `tests/fixtures/prompts`, exactly as it would be sent; run with
+//! `UPDATE_GOLDEN=1` to rewrite these files, and read the difference before it is committed.
 
+use dialectic_core::definition::Turn;
 use dialectic_core::prompt::{Message, Role, Templates};
 use dialectic_core::provider::{Outcome, Request, simulator};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 
-const REQUEST: &str =
-    "Should our town library open on Sundays?\nBudget: {{ 7*7 }} thousand. {% raw %} <b>&</b> </document>";
+#[path = "prompts/repair.rs"]
+mod repair;
+#[path = "prompts/samples.rs"]
+mod samples;
+#[path = "prompts/turns.rs"]
+mod turns;
 
-const PROMISED: [&str; 9] = [
-    "essay_thesis_seed",
-    "essay_antithesis_seed",
-    "essay_synthesis_seed",
-    "essay_thesis",
-    "essay_critique",
-    "synthesis_step1_pairwise",
-    "synthesis_step2_combine",
-    "synthesis_step3_final",
-    "tier2_document_combiner",
-];
+use samples::{DOMAINS, MODEL, PROCESSES, bodies, definition, domain, overlay, request, root, seeds, with};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+/// Templates that no step and no stage names: they go with every process.
+const STEPLESS: [&str; 2] = ["repair_missing_keys", "tier2_document_combiner"];
+
+/// A shipped prompt as it would be sent.
+struct Sent {
+    name: String,
+    process: &'static str,
+    turn: Option<Turn>,
+    messages: Vec<Message>,
 }
 
-fn bodies() -> BTreeMap<String, String> {
-    let mut bodies = BTreeMap::new();
-    for folder in fs::read_dir(root().join("sql/seed/prompts")).unwrap() {
-        for file in fs::read_dir(folder.unwrap().path()).unwrap() {
-            let path = file.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap();
-            let stem = name.strip_suffix(".md.j2").unwrap_or_else(|| panic!("{name} is not a template"));
-            let twice = bodies.insert(stem.to_owned(), fs::read_to_string(&path).unwrap());
-            assert!(twice.is_none(), "two templates are called {stem}");
-        }
+impl Sent {
+    fn user(&self) -> &str {
+        &self.messages.iter().rfind(|m| m.role == Role::User).unwrap().content
     }
-    bodies
 }
 
-fn essay() -> BTreeMap<String, String> {
-    bodies().into_iter().filter(|(name, _)| PROMISED.contains(&name.as_str())).collect()
+fn all() -> Vec<Sent> {
+    PROCESSES.into_iter().flat_map(|process| sent(process, &definition(process, domain(process)))).collect()
 }
 
-fn overlay(domain: &str) -> Value {
-    let path = root().join("sql/seed/overlays").join(format!("{domain}.json"));
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+fn sent(process: &'static str, definition: &dialectic_core::definition::Definition) -> Vec<Sent> {
+    let mut all = Vec::new();
+    for (name, stage, iteration) in seeds(process) {
+        let content = definition.seed_prompt(&stage, iteration, request(process)).unwrap_or_else(|e| panic!("{e}"));
+        let messages = vec![Message { role: Role::User, content }];
+        all.push(Sent { name, process, turn: None, messages });
+    }
+    for (name, turn) in samples::turns(process) {
+        let messages = definition.messages(&turn).unwrap_or_else(|e| panic!("{e}"));
+        all.push(Sent { name, process, turn: Some(turn), messages });
+    }
+    all
 }
 
-fn document(kind: &str, stage: &str, author: Value, reviewer: Value, content: &str) -> Value {
-    json!({"type": kind, "role": "input", "stage": stage, "author": author, "reviewer": reviewer, "document_key": null, "content": content})
-}
-
-/// Sample values for a template as its place in the process would give them.
-fn values(name: &str) -> Value {
-    let thesis = || {
-        document(
-            "thesis",
-            "thesis",
-            json!("sim-a"),
-            json!(null),
-            "# Open it\n\nOpen on Sundays, from noon to five. {{ 1+1 }}",
-        )
+/// The combiner, which has no step to be a turn of.
+fn combiner() -> Vec<Message> {
+    let mut texts = overlay("general")["stages"]["*"].as_object().unwrap().clone();
+    texts.extend(overlay("general")["stages"]["synthesis"].as_object().unwrap().clone());
+    let document = |kind: &str, author: &str, content: &str| {
+        json!({"type": kind, "role": kind, "name": null, "stage": kind, "author": author, "reviewer": null,
+               "document_key": null, "content": content})
     };
-    let antithesis = || {
-        document(
-            "antithesis",
-            "antithesis",
-            json!("sim-b"),
-            json!("sim-b"),
-            "# Not yet\n\nNobody has counted the visitors.",
-        )
-    };
-    let chunk = |reviewer: &str| {
-        document(
-            "pairwise_synthesis_chunk",
-            "synthesis",
-            json!("sim-c"),
-            json!(reviewer),
-            "# Try it\n\nOpen on trial and count.",
-        )
-    };
-    let (stage, shown, key, kind, documents) = match name {
-        "essay_critique" => ("antithesis", "Antithesis", "critique", "antithesis", vec![thesis()]),
-        "synthesis_step1_pairwise" => {
-            ("synthesis", "Synthesis", "pairwise", "pairwise_synthesis_chunk", vec![thesis(), antithesis()])
-        }
-        "synthesis_step2_combine" => {
-            ("synthesis", "Synthesis", "combine", "reduced_synthesis", vec![chunk("sim-a"), chunk("sim-b")])
-        }
-        "synthesis_step3_final" => {
-            let reduced = document(
-                "reduced_synthesis",
-                "synthesis",
-                json!("sim-a"),
-                json!(null),
-                "# Trial\n\nA trial of six months.",
-            );
-            ("synthesis", "Synthesis", "final", "synthesis", vec![reduced])
-        }
-        "tier2_document_combiner" => ("synthesis", "Synthesis", "combine", "combined", vec![thesis(), antithesis()]),
-        "essay_antithesis_seed" => ("antithesis", "Antithesis", "", "", vec![]),
-        "essay_synthesis_seed" => ("synthesis", "Synthesis", "", "", vec![]),
-        _ => {
-            let seed = document("seed_prompt", "thesis", json!(null), json!(null), "# Brief\n\nAnswer it.");
-            ("thesis", "Thesis", "thesis", "thesis", vec![seed])
-        }
-    };
-    let stages = &overlay("general")["stages"];
-    let mut texts = stages["*"].as_object().unwrap().clone();
-    texts.extend(stages[stage].as_object().unwrap().clone());
-    let mut values = json!({
-        "original_user_request": REQUEST,
-        "process": "essay",
-        "domain": "general",
-        "stage": {"slug": stage, "display_name": shown},
-        "iteration": 1,
-        "model": "sim-c",
-        "overlay": texts,
-        "content_keys": [],
-        "header_context": null,
+    let values = json!({
+        "original_user_request": request("essay"), "process": "essay", "domain": "general", "iteration": 1, "model": MODEL,
+        "stage": {"slug": "synthesis", "display_name": "Refinement"}, "overlay": texts, "content_keys": [],
+        "content_to_include": null, "header_context": null,
+        "step": {"key": "combine", "name": "combine", "output_type": "combined", "document_key": null},
+        "documents": [document("thesis", "sim-a", "Open on Sundays."), document("antithesis", "sim-b", "Not yet.")],
     });
-    if !name.ends_with("_seed") {
-        values["step"] = json!({"key": key, "name": key, "output_type": kind, "document_key": null});
-        values["documents"] = json!(documents);
-    }
-    values
-}
-
-fn templates() -> Templates {
-    Templates::new(bodies()).unwrap()
+    Templates::new(bodies()).unwrap().messages("tier2_document_combiner", &values).unwrap()
 }
 
 fn shown(messages: &[Message]) -> String {
     messages.iter().map(|m| format!("=== {:?}\n{}\n", m.role, m.content)).collect()
 }
 
-#[test]
-fn every_promised_prompt_ships() {
-    let bodies = bodies();
-    for name in PROMISED {
-        assert!(bodies.contains_key(name), "{name} is missing");
+fn is_golden(name: &str, messages: &[Message]) {
+    let path = root().join("tests/fixtures/prompts").join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, shown(messages)).unwrap();
     }
+    let golden = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    assert_eq!(shown(messages), golden, "{name} differs from {}", path.display());
+}
+
+#[test]
+fn every_template_that_ships_is_used_and_every_used_one_ships() {
+    let bodies = bodies();
+    let mut used: BTreeSet<String> = all().into_iter().map(|sent| sent.name).collect();
+    used.extend(STEPLESS.map(str::to_owned));
+    assert_eq!(used.len(), 8 + 38 + 2);
+    let included = |name: &str| bodies.values().any(|body| body.contains(&format!("{{% include \"{name}\" %}}")));
+    for name in bodies.keys() {
+        assert_ne!(used.contains(name), name.starts_with("shared_"), "{name}");
+        assert!(used.contains(name) || included(name), "nothing uses {name}");
+    }
+    assert!(used.iter().all(|name| bodies.contains_key(name)));
 }
 
 #[test]
 fn every_prompt_renders_as_its_golden_file_shows() {
-    let templates = templates();
-    for name in PROMISED {
-        let messages = templates.messages(name, &values(name)).unwrap_or_else(|e| panic!("{e}"));
-        let path = root().join("tests/fixtures/prompts").join(format!("{name}.txt"));
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            fs::write(&path, shown(&messages)).unwrap();
-        }
-        let golden = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        assert_eq!(shown(&messages), golden, "{name} differs from {}", path.display());
+    let all = all();
+    for sent in &all {
+        is_golden(&sent.name, &sent.messages);
+    }
+    is_golden("tier2_document_combiner", &combiner());
+    for file in fs::read_dir(root().join("tests/fixtures/prompts")).unwrap() {
+        let file = file.unwrap().file_name().into_string().unwrap();
+        let name = file.trim_end_matches(".txt");
+        assert!(STEPLESS.contains(&name) || all.iter().any(|sent| sent.name == name), "{file} is left over");
     }
 }
 
 #[test]
 fn every_prompt_carries_the_request_and_the_documents_word_for_word() {
-    let templates = templates();
-    for name in PROMISED {
-        let values = values(name);
-        let messages = templates.messages(name, &values).unwrap();
-        let user = messages.iter().rfind(|m| m.role == Role::User).unwrap();
-        assert!(user.content.contains(REQUEST), "{name} lost the request");
-        for document in values["documents"].as_array().unwrap_or(&Vec::new()) {
-            let content = document["content"].as_str().unwrap();
-            assert!(user.content.contains(content), "{name} lost a document");
+    for sent in all() {
+        assert!(sent.user().contains(request(sent.process)), "{} lost the request", sent.name);
+        for document in sent.turn.iter().flat_map(|turn| &turn.documents) {
+            assert!(sent.user().contains(&*document.content), "{} lost {}", sent.name, document.role);
         }
     }
 }
 
 #[test]
-fn a_turn_has_a_system_and_a_user_message_and_a_seed_is_one_text() {
-    let templates = templates();
-    for name in PROMISED {
-        let messages = templates.messages(name, &values(name)).unwrap();
-        let roles: Vec<Role> = messages.iter().map(|m| m.role).collect();
-        if name.ends_with("_seed") {
-            assert_eq!(roles, [Role::User], "{name}");
-        } else {
-            assert_eq!(roles, [Role::System, Role::User], "{name}");
-            assert!(!messages[0].content.contains("Sundays"), "{name} lets user text into the system message");
+fn a_turn_has_a_system_and_a_user_message_and_what_others_wrote_is_never_in_the_first() {
+    for sent in all() {
+        let roles: Vec<Role> = sent.messages.iter().map(|m| m.role).collect();
+        let Some(turn) = &sent.turn else {
+            assert_eq!(roles, [Role::User], "{}", sent.name);
+            continue;
+        };
+        assert_eq!(roles, [Role::System, Role::User], "{}", sent.name);
+        let foreign = turn.documents.iter().map(|document| &*document.content).chain([request(sent.process)]);
+        for text in foreign {
+            assert!(
+                !sent.messages[0].content.contains(text),
+                "{} lets foreign text into the system message",
+                sent.name
+            );
         }
     }
 }
 
 #[test]
-fn a_prompt_renders_without_an_overlay_and_with_keys() {
-    let templates = templates();
-    for name in PROMISED {
-        let mut values = values(name);
-        values["overlay"] = json!({});
-        values["content_keys"] = json!(["summary", "risks"]);
-        let messages = templates.messages(name, &values).unwrap_or_else(|e| panic!("{e}"));
-        if !name.ends_with("_seed") {
-            assert!(messages[0].content.contains("summary, risks"), "{name}");
+fn every_process_renders_in_every_domain_and_without_any() {
+    for process in PROCESSES {
+        for domain in DOMAINS {
+            for sent in sent(process, &definition(process, domain)) {
+                let stage = sent.turn.map_or_else(|| sent.name.clone(), |turn| turn.stage);
+                let texts = &overlay(domain)["stages"];
+                let said = |text: &str| sent.messages.iter().any(|m| m.content.contains(text));
+                let instructions = texts.get(&stage).and_then(|texts| texts["stage_instructions"].as_str());
+                assert!(process == "essay" || instructions.is_none_or(said), "{} in {domain}", sent.name);
+            }
+        }
+        let mut stages = samples::stages(process);
+        for step in stages.as_array_mut().unwrap().iter_mut().flat_map(|s| s["recipe"]["steps"].as_array_mut().unwrap())
+        {
+            step["content_to_include"] = json!(["summary", "risks"]);
+        }
+        for sent in sent(process, &with(process, "nowhere", &stages, json!({}))) {
+            assert!(sent.turn.is_none() || sent.messages[0].content.contains("summary, risks"), "{}", sent.name);
+            assert!(!shown(&sent.messages).contains("```json"), "{} shows a shape that is none", sent.name);
         }
     }
 }
@@ -212,7 +173,8 @@ fn no_two_prompts_share_more_than_half_of_their_lines() {
         let own = body.lines().map(str::trim).filter(|l| !l.is_empty() && !l.contains("{% include"));
         own.map(str::to_owned).collect()
     };
-    let all: Vec<(String, HashSet<String>)> = essay().iter().map(|(n, b)| (n.clone(), lines(b))).collect();
+    let own = bodies().into_iter().filter(|(name, _)| !name.starts_with("shared_"));
+    let all: Vec<(String, HashSet<String>)> = own.map(|(name, body)| (name, lines(&body))).collect();
     for (at, (name, one)) in all.iter().enumerate() {
         for (other, two) in &all[..at] {
             let common = one.intersection(two).count();
@@ -222,27 +184,42 @@ fn no_two_prompts_share_more_than_half_of_their_lines() {
 }
 
 #[test]
+fn a_prompt_of_the_dialectic_is_neither_a_stub_nor_a_lecture() {
+    for (name, body) in bodies().into_iter().filter(|(name, _)| name.starts_with("dialectic_")) {
+        let system = body.split("{% block user %}").next().unwrap().split_whitespace().count();
+        let expected = if name.ends_with("_seed") { 150..=350 } else { 250..=600 };
+        assert!(expected.contains(&system), "{name} has {system} words");
+    }
+}
+
+#[test]
 fn the_simulator_understands_every_turn() {
-    let templates = templates();
-    for (name, title) in [
-        ("essay_thesis", "# Thesis by sim-c: Should our town library open on Sundays?"),
-        ("essay_critique", "# Antithesis by sim-c on the thesis of sim-a\n"),
+    for (name, messages, title) in [
+        ("essay_thesis", None, "# Thesis by sim-c: Should our town library open on Sundays?"),
+        ("essay_critique", None, "# Antithesis by sim-c on the thesis of sim-a\n"),
         (
             "synthesis_step1_pairwise",
+            None,
             "# Pairwise synthesis chunk by sim-c on the thesis of sim-a and the antithesis of sim-b\n",
         ),
         (
             "synthesis_step2_combine",
+            None,
             "# Reduced synthesis by sim-c on the pairwise synthesis chunk of sim-c after the review of sim-a and",
         ),
-        ("synthesis_step3_final", "# Synthesis by sim-c on the reduced synthesis of sim-a\n"),
-        ("tier2_document_combiner", "# Combined by sim-c on the thesis of sim-a and the antithesis of sim-b\n"),
+        ("synthesis_step3_final", None, "# Synthesis by sim-c on the reduced synthesis of sim-a"),
+        (
+            "tier2_document_combiner",
+            Some(combiner()),
+            "# Combined by sim-c on the thesis of sim-a and the antithesis of sim-b\n",
+        ),
     ] {
+        let of_turn = || all().into_iter().find(|sent| sent.name == name).unwrap().messages;
         let request = Request {
             api: "simulator".into(),
-            model: "sim-c".into(),
-            api_model: "sim-c".into(),
-            messages: templates.messages(name, &values(name)).unwrap(),
+            model: MODEL.into(),
+            api_model: MODEL.into(),
+            messages: messages.unwrap_or_else(of_turn),
             max_output_tokens: 4096,
             context_window: 100_000,
             content: None,
@@ -257,24 +234,25 @@ fn the_simulator_understands_every_turn() {
 
 #[test]
 fn every_overlay_is_complete_for_every_stage() {
-    for domain in ["general", "software_development"] {
+    for domain in DOMAINS {
         let overlay = overlay(domain);
         assert_eq!(overlay["domain"], domain);
-        let process = overlay["default_process"].as_str().unwrap();
-        assert!(
-            root().join(format!("sql/seed/processes/{process}.json")).exists(),
-            "{domain}: {process} does not ship"
-        );
+        assert_eq!(overlay["default_process"], "dialectic");
         assert!(overlay["description"].is_string());
+        let known = ["role", "style_guide", "stage_instructions", "terms"];
         for (stage, texts) in overlay["stages"].as_object().unwrap() {
             for (key, text) in texts.as_object().unwrap() {
-                assert!(
-                    ["role", "style_guide", "stage_instructions"].contains(&key.as_str()),
-                    "{domain} {stage} {key}"
-                );
+                assert!(known.contains(&key.as_str()), "{domain} {stage} {key}");
                 assert!(text.as_str().is_some_and(|t| !t.is_empty()));
             }
+            for key in ["role", "stage_instructions"] {
+                assert!(texts[key].is_string(), "{domain} {stage} has no {key}");
+            }
         }
-        assert_eq!(overlay["stages"]["*"].as_object().unwrap().len(), 3);
+        assert_eq!(overlay["stages"]["*"].as_object().unwrap().len(), known.len());
+        for stage in samples::stages("dialectic").as_array().unwrap() {
+            let slug = stage["slug"].as_str().unwrap();
+            assert!(overlay["stages"].get(slug).is_some_and(Value::is_object), "{domain} says nothing of {slug}");
+        }
     }
 }

@@ -11,10 +11,8 @@ mod form;
 #[path = "recipes/soundness.rs"]
 mod soundness;
 
-const THESIS: &str = include_str!("../fixtures/recipes/dialectic_thesis.json");
-const ANTITHESIS: &str = include_str!("../fixtures/recipes/dialectic_antithesis.json");
-const SYNTHESIS: &str = include_str!("../fixtures/recipes/dialectic_synthesis.json");
-const ESSAY: &str = include_str!("../../sql/seed/processes/essay.json");
+#[path = "recipes/shipped.rs"]
+mod shipped;
 
 /// A header, a document that follows it, and a summary of all documents.
 fn sound() -> Value {
@@ -39,10 +37,6 @@ fn spoilt(pointer: &str, name: &str, value: Value) -> Value {
 
 fn read(value: &Value) -> Recipe {
     Recipe::parse(value).unwrap_or_else(|problems| panic!("{problems}"))
-}
-
-fn text(json: &str) -> Recipe {
-    read(&serde_json::from_str(json).unwrap())
 }
 
 #[track_caller]
@@ -77,23 +71,6 @@ fn needs(recipe: &Recipe, step: &str) -> Vec<(String, FromModels)> {
 #[test]
 fn a_sound_recipe_is_accepted() {
     read(&sound()).validate(&Context::default()).unwrap();
-}
-
-#[test]
-fn the_shipped_recipes_are_sound_stage_after_stage() {
-    let essay: Value = serde_json::from_str(ESSAY).unwrap();
-    let essay = essay["stages"].as_array().unwrap().iter();
-    let essay = essay.map(|stage| (stage["slug"].as_str().unwrap().to_owned(), read(&stage["recipe"])));
-    let slugs = ["thesis", "antithesis", "synthesis"].map(str::to_owned);
-    let dialectic = slugs.into_iter().zip([THESIS, ANTITHESIS, SYNTHESIS].map(text));
-    for process in [essay.collect::<Vec<_>>(), dialectic.collect()] {
-        let mut upstream = Vec::new();
-        for (slug, recipe) in process {
-            let context = Context { upstream: Some(upstream.clone()), stage: Some(slug.clone()), templates: None };
-            recipe.validate(&context).unwrap_or_else(|problems| panic!("{slug}: {problems:?}"));
-            upstream.extend(recipe.outputs(&slug));
-        }
-    }
 }
 
 #[test]
@@ -166,15 +143,12 @@ fn steps_run_after_what_they_need_and_otherwise_as_written() {
     let recipe = read(&value);
     let keys: Vec<&str> = recipe.order().iter().map(|step| step.key.as_str()).collect();
     assert_eq!(keys, ["header", "write", "sum"]);
-    let synthesis = text(SYNTHESIS);
-    let written: Vec<&str> = synthesis.steps.iter().map(|step| step.key.as_str()).collect();
-    let ordered: Vec<&str> = synthesis.order().iter().map(|step| step.key.as_str()).collect();
-    assert_eq!(written, ordered);
 }
 
 #[test]
 fn what_is_written_out_reads_back_the_same() {
-    for recipe in [read(&sound()), text(THESIS), text(ANTITHESIS), text(SYNTHESIS)] {
+    let shipped = shipped::PROCESSES.into_iter().flat_map(shipped::stages);
+    for recipe in shipped.map(|(_, recipe)| recipe).chain([read(&sound())]) {
         let again = read(&recipe.to_value());
         assert_eq!(again.to_value(), recipe.to_value());
         assert_eq!(serde_json::to_value(&recipe).unwrap(), recipe.to_value());

@@ -144,8 +144,11 @@ fn a_lock_that_somebody_else_takes_keeps_no_dead_claimer_alive() {
 fn what_a_completed_plan_did_without_is_not_brought_back() {
     let database = Database::by_hand();
     let mut client = database.connect();
-    let session: Uuid =
-        one(&mut client, "select dialectic.run('Stuck?', '{sim-a,sim-b}', through => 'antithesis')", &[]);
+    let session: Uuid = one(
+        &mut client,
+        "select dialectic.run('Stuck?', '{sim-a,sim-b}', process => 'essay', through => 'antithesis')",
+        &[],
+    );
     let ready =
         "select id from dialectic.jobs where session_id = $1 and status = 'pending' and step_key = 'critique' limit 1";
     while client.query(ready, &[&session]).expect("jobs").is_empty() {

@@ -107,7 +107,7 @@ fn every_verb_works_as_the_first_statement_of_a_connection() {
     let database = Database::new();
     let mut client = database.connect_as("first_words");
     database.connect().batch_execute("select dialectic.grant_user('first_words')").expect("grant");
-    let session: Uuid = one(&mut client, "select dialectic.run('p', models => '{sim-a}')", &[]);
+    let session: Uuid = one(&mut client, "select dialectic.run('p', models => '{sim-a}', process => 'essay')", &[]);
     for statement in [
         "select count(*) from dialectic.projects",
         "select count(*) from dialectic.jobs",
@@ -147,7 +147,7 @@ fn an_identity_cannot_be_smuggled_in_before_the_library_is_loaded() {
     let mut admin = database.connect();
     drop(database.connect_as("authenticated"));
     done(&mut admin, "select dialectic.grant_user('authenticated')");
-    let session: Uuid = one(&mut admin, "select dialectic.run('p', models => '{sim-a}')", &[]);
+    let session: Uuid = one(&mut admin, "select dialectic.run('p', models => '{sim-a}', process => 'essay')", &[]);
     done(
         &mut admin,
         "update dialectic.projects set owner = 'jwt:victim'; update dialectic.sessions set owner = 'jwt:victim'",
@@ -201,7 +201,7 @@ fn an_admin_works_the_queue_amid_hostile_names() {
         grant usage on schema hostile to hostile_admin;
         "#,
     );
-    let session: Uuid = one(&mut client, "select dialectic.run('p', models => '{sim-a}')", &[]);
+    let session: Uuid = one(&mut client, "select dialectic.run('p', models => '{sim-a}', process => 'essay')", &[]);
     done(&mut client, "set search_path = hostile, pg_catalog");
     assert!(client.query("select 1 < 2", &[]).is_err(), "the trap is not set");
     done(&mut client, "call dialectic.run_pending(1000)");
@@ -259,6 +259,7 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
                  "stage": {{"slug": "thesis", "display_name": "Proposal"}}, "model": "sim-a", "header_context": null,
                  "overlay": {{"role": "ROLE", "style_guide": "STYLE", "stage_instructions": "INSTRUCTIONS"}},
                  "step": {{"key": "k", "name": "n", "output_type": "thesis", "document_key": "d"}}, "content_keys": {keys},
+                 "content_to_include": {{"title": "HINT"}}, "missing": ["title"], "shape": {{"title": "HINT"}},
                  "documents": [{{"type": "thesis", "author": "sim-b", "reviewer": null, "stage": "thesis", "content": "DOCUMENT"}}]}}"#
         ))
         .expect("values");
@@ -266,11 +267,14 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
             let text: String = one(&mut client, "select dialectic.render_prompt($1, $2)", &[name, &vars]);
             assert!(!text.trim().is_empty(), "{name} is empty");
             assert!(!text.contains("{%") && !text.replace("{{ 7*7 }}", "").contains("{{"), "{name}: {text}");
-            let says_request = !name.starts_with("shared_") || name == "shared_request";
+            // A repair follows the turn it mends, and the request is there.
+            let part = name.starts_with("shared_") || name == "repair_missing_keys";
+            let says_request = !part || name == "shared_request";
             assert_eq!(text.contains("REQUEST {{ 7*7 }}"), says_request, "{name}: {text}");
         }
     }
-    for name in names.iter().filter(|name| !["shared_role", "shared_style"].contains(&name.as_str())) {
+    let optional = ["shared_role", "shared_style", "shared_instructions"];
+    for name in names.iter().filter(|name| !optional.contains(&name.as_str())) {
         refused_with(&mut client, "select dialectic.render_prompt($1, '{}')", &[name], "22023", "unknown variable");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::candidates::missing;
 use super::{Child, ChildInput, MAX_LINKS, PlanError, Source};
-use crate::recipe::Step;
+use crate::recipe::{Step, Strategy};
 
 /// The children of one step for one model, as they are planned.
 pub(super) struct Children<'a> {
@@ -76,8 +76,12 @@ impl<'a> Children<'a> {
         Ok(())
     }
 
-    /// The one reviewer the inputs speak for; a model that turns to another stage's lineage becomes its reviewer.
+    /// The one reviewer the inputs speak for; a model that turns to another stage's lineage becomes its reviewer. A job for
+    /// everything carries nobody's view, even where everything is a single lineage.
     fn reviewer(&self, related: &[&Source], known: Option<&str>) -> Option<String> {
+        if matches!(self.step.granularity_strategy, Strategy::AllToOne | Strategy::PerModel) {
+            return None;
+        }
         let named = related.iter().filter_map(|source| source.reviewer.as_deref());
         let reviewers: BTreeSet<&str> = named.chain(known).collect();
         if !reviewers.is_empty() {

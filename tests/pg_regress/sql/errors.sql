@@ -13,7 +13,7 @@ select dialectic.run('Why?', process => 'epic');
 \echo :LAST_ERROR_SQLSTATE
 select dialectic.run('Why?', domain => 'alchemy');
 \echo :LAST_ERROR_SQLSTATE
-select dialectic.run('Why?', through => 'coda');
+select dialectic.run('Why?', process => 'essay', through => 'coda');
 \echo :LAST_ERROR_SQLSTATE
 select dialectic.create_project(null, 'Why?');
 \echo :LAST_ERROR_SQLSTATE
@@ -63,7 +63,7 @@ select dialectic.complete_job('01890000-0000-7000-8000-000000000001', 1);
 \echo :LAST_ERROR_SQLSTATE
 
 -- The wrong moment
-select dialectic.start_session(dialectic.create_project('Errors', 'Why?'), '{sim-a}', 'errors') as session \gset
+select dialectic.start_session(dialectic.create_project('Errors', 'Why?', process => 'essay'), '{sim-a}', 'errors') as session \gset
 select dialectic.submit_stage(:'session');
 \echo :LAST_ERROR_SQLSTATE
 select * from dialectic.generate(:'session', stage => 'synthesis');
@@ -82,7 +82,7 @@ call dialectic.run_pending();
 rollback;
 call dialectic.run_pending(max_jobs => 0);
 \echo :LAST_ERROR_SQLSTATE
-select job_id as job from dialectic.generate(dialectic.start_session(dialectic.create_project('Moods', 'Why?'), '{sim-a}')) \gset
+select job_id as job from dialectic.generate(dialectic.start_session(dialectic.create_project('Moods', 'Why?', process => 'essay'), '{sim-a}')) \gset
 select dialectic.fail_job(:'job', 1, 'sulking', 'no mood');
 \echo :LAST_ERROR_SQLSTATE
 select dialectic.cancel(:'job') as ended;

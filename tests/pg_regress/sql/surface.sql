@@ -62,7 +62,7 @@ order by 1;
 
 -- What the grants mean: each sees his own, an admin sees all, a stranger nothing.
 set role regress_user;
-select dialectic.run('Mine', models => '{sim-a}') as mine \gset
+select dialectic.run('Mine', models => '{sim-a}', process => 'essay') as mine \gset
 select owner from dialectic.sessions;
 select job, model, status from dialectic.job_tree(:'mine');
 select dialectic.set_config('max_continuations', '1');

@@ -4,7 +4,7 @@
 \pset null '(null)'
 
 -- One prompt in; nothing has run yet.
-select dialectic.run('Plan an offline-first notes app for field engineers.') as session \gset
+select dialectic.run('Plan an offline-first notes app for field engineers.', process => 'essay') as session \gset
 select stage, model, status, bar, steps_done, steps_total, jobs_total from dialectic.progress(:'session');
 select kind, model, status, cause from dialectic.blocked where session_id = :'session' order by job_id;
 
@@ -26,7 +26,7 @@ select process, models, current_stage, iteration, auto_advance, status, owner fr
 select count(*) as blocked from dialectic.blocked;
 
 -- Step by step, two models.
-select dialectic.create_project('Notes', 'Plan an offline-first notes app …', idempotency_key => 'notes') as project \gset
+select dialectic.create_project('Notes', 'Plan an offline-first notes app …', process => 'essay', idempotency_key => 'notes') as project \gset
 select dialectic.create_project('Notes', 'Asked again', idempotency_key => 'notes') = :'project' as same_project;
 select dialectic.add_resource(:'project', 'Guide', 'Works without a network.', 'domain_standards') is not null as added;
 select resource_type, name, content from dialectic.resources where project_id = :'project' order by id;

@@ -1,0 +1,63 @@
+//! Laws of the prompt that asks for what an answer lacks: the turn is repeated byte for byte, and nothing but the missing
+//! keys is asked for.
+//!
+//! Never about when an answer is mended, nor how the parts are put together.
+
+use super::samples::{definition, domain, turns};
+use super::{is_golden, request};
+use dialectic_core::prompt::{Message, Role};
+use serde_json::{Value, json};
+
+const SO_FAR: &str = "{\"overview\": \"Of the proposal by sim-a {{ 7*7 }}\", \"risks\": []}";
+
+fn turn() -> (Vec<Message>, Value) {
+    let definition = definition("dialectic", domain("dialectic"));
+    let (_, turn) = turns("dialectic").into_iter().find(|(name, _)| name == "dialectic_risk_register").unwrap();
+    let shape = definition.step(&turn.stage, &turn.step_key).unwrap().content_to_include.clone().unwrap();
+    (definition.messages(&turn).unwrap(), shape)
+}
+
+fn repair(missing: &[&str], shape: &Value) -> Vec<Message> {
+    let missing: Vec<String> = missing.iter().map(|&key| key.to_owned()).collect();
+    definition("dialectic", domain("dialectic")).repair(&turn().0, SO_FAR, &missing, shape).unwrap()
+}
+
+#[test]
+fn a_repair_repeats_the_turn_and_the_answer_byte_for_byte() {
+    let (before, shape) = turn();
+    let messages = repair(&["notes"], &shape);
+    assert_eq!(messages[..2], before);
+    assert_eq!(messages[2], Message { role: Role::Assistant, content: SO_FAR.into() });
+    assert_eq!((messages.len(), messages[3].role), (4, Role::User));
+    assert!(messages[1].content.contains(request("dialectic")));
+}
+
+#[test]
+fn a_repair_asks_for_exactly_the_missing_keys_in_their_shape() {
+    let (_, shape) = turn();
+    for missing in [&["notes"][..], &["mitigation_plan", "notes"], &["risks", "mitigation_plan", "notes"]] {
+        let asked = &repair(missing, &shape)[3].content;
+        let start = asked.find("```json\n").unwrap() + "```json\n".len();
+        let shown: Value = serde_json::from_str(&asked[start..asked.rfind("\n```").unwrap()]).unwrap();
+        let keys: Vec<&str> = shown.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut expected = missing.to_vec();
+        expected.sort_unstable();
+        assert_eq!(keys, expected);
+        assert!(missing.iter().all(|key| shown[key] == shape[key]));
+        assert!(asked.contains(&missing.join(", ")) && !asked.contains("overview"));
+    }
+}
+
+#[test]
+fn a_key_without_a_shape_is_asked_for_as_a_text_and_braces_stay() {
+    for shape in [Value::Null, json!(["notes"]), json!({"{{ 7*7 }}": "hint"})] {
+        let asked = &repair(&["notes", "{{ 7*7 }}"], &shape)[3].content;
+        assert!(asked.contains("\"notes\": \"") && asked.contains("{{ 7*7 }}"), "{asked}");
+    }
+}
+
+#[test]
+fn a_repair_looks_as_its_golden_file_shows() {
+    let (_, shape) = turn();
+    is_golden("repair_missing_keys", &repair(&["mitigation_plan", "notes"], &shape)[2..]);
+}

@@ -23,10 +23,16 @@ create function _take(claimer text, room integer, claim uuid)
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    is_worker boolean := claimer like 'worker:%';
 begin
+    -- One that is switched off is in nobody's way, not even to free what the dead have left.
+    if is_worker and get_config('worker_enabled') <> 'true' then
+        return;
+    end if;
     return query
         select j.id, j.claim_id, j.session_id, j.kind = 'plan'
-        from _claim(claimer, room, null, claimer not like 'worker:%', claim) as j
+        from _claim(claimer, room, null, not is_worker, claim) as j
         order by j.turn, j.id;
 end
 $$;

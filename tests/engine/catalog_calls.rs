@@ -190,7 +190,7 @@ fn an_admin_works_the_queue_amid_hostile_names() {
                 end loop;
             end loop;
             foreach word in array array['cardinality(uuid[])', 'clock_timestamp()', '_in_transaction_block()', '_open_claimer(text)',
-                '_free_threads()', '_take(text, integer)', '_make(text, uuid[], uuid[])', '_calls_in_flight()', '_keep_replies()',
+                '_free_threads()', '_take(text, integer, uuid)', '_make(text, uuid[], uuid[])', '_calls_in_flight()', '_keep_replies()',
                 '_next_due(boolean)', '_close_claimer()', '_session_state(uuid)', '_send_requests(jsonb)'] loop
                 execute format('create function hostile.%s returns boolean language plpgsql as %L', word, 'begin raise exception ''hostile function''; end');
             end loop;
@@ -256,7 +256,7 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
     for keys in ["[]", r#"["title", "body"]"#] {
         let vars = serde_json::from_str::<serde_json::Value>(&format!(
             r#"{{"original_user_request": "REQUEST {{{{ 7*7 }}}}", "process": "essay", "domain": "general", "iteration": 1,
-                 "stage": {{"slug": "thesis", "display_name": "Proposal"}}, "model": "sim-a", "header_context": null,
+                 "stage": {{"slug": "thesis", "display_name": "Proposal"}}, "model": "sim-a", "header_context": "HEADER",
                  "overlay": {{"role": "ROLE", "style_guide": "STYLE", "stage_instructions": "INSTRUCTIONS"}},
                  "step": {{"key": "k", "name": "n", "output_type": "thesis", "document_key": "d"}}, "content_keys": {keys},
                  "content_to_include": {{"title": "HINT"}}, "missing": ["title"], "shape": {{"title": "HINT"}},

@@ -1,5 +1,5 @@
-//! The partial indexes of the queue: the planner takes them for the questions they are made for, and finished work costs
-//! nothing, however much of it there is.
+//! The indexes of the queue: the planner takes them for the questions they are made for, finished work costs nothing, however much
+//! of it there is, and moving a job writes none of them.
 
 use dialectic_tests::*;
 use postgres::Client;
@@ -22,30 +22,28 @@ fn crowded(client: &mut Client) {
             assert_eq!(ended, 1, "the root");
         }
     }
-    client.batch_execute("analyze dialectic.jobs").expect("analyze");
+    client.batch_execute("analyze dialectic.jobs, dialectic.ready_jobs").expect("analyze");
 }
 
 #[test]
-fn the_queue_is_read_through_its_partial_indexes() {
+fn the_queue_is_read_through_its_indexes() {
     let database = Database::by_hand();
     let mut client = database.connect();
     crowded(&mut client);
     let queries = [
         // The candidates of a claim.
         (
-            "jobs_queued",
-            "select id from dialectic.jobs c where c.lane = 'sim-a' and c.is_test_job = false and c.priority = 0 and c.turn >= 0 \
-             and c.status = any (dialectic._queued_statuses()) and c.run_at <= now() order by c.turn limit 10",
+            "ready_jobs_line",
+            "select job_id from dialectic.ready_jobs r where r.lane = 'sim-a' and not r.is_test and r.priority = 0 \
+             and not r.is_delayed and r.turn >= 0 and r.run_at <= now() order by r.turn limit 10",
         ),
         (
-            "jobs_unfinished",
-            "select from dialectic.jobs j where j.stage_run_id = (select max(id::text)::uuid from dialectic.stage_runs) \
-             and j.parent_job_id = md5('7')::uuid and j.status <> all (dialectic._ended_statuses())",
+            "ready_jobs_delayed",
+            "select job_id from dialectic.ready_jobs r where r.is_delayed and r.run_at <= now() order by r.run_at limit 10",
         ),
         (
-            "jobs_unfinished",
-            "select from dialectic.jobs j where j.stage_run_id = (select max(id::text)::uuid from dialectic.stage_runs) \
-             and j.step_key = 'write7' and j.status <> all (dialectic._ended_statuses())",
+            "jobs_planned_once",
+            "select from dialectic.jobs j where j.parent_job_id = md5('7')::uuid and j.step_key = 'write7'",
         ),
     ];
     for (index, query) in queries {
@@ -73,4 +71,42 @@ fn a_claim_reads_no_job_that_has_ended() {
         .expect("statistics")
         .get(0);
     assert!(read < 500, "{read} rows were read to claim five of three thousand");
+}
+
+#[test]
+fn no_index_of_jobs_and_calls_mentions_what_changes_while_a_job_runs() {
+    let database = Database::by_hand();
+    let moving = [
+        "status",
+        "status_before",
+        "attempt_count",
+        "run_at",
+        "turn",
+        "claim_id",
+        "claimed_by",
+        "lease_until",
+        "started_at",
+        "completed_at",
+        "results",
+        "error_details",
+        "outcome",
+        "finished_at",
+        "cost",
+    ];
+    let definitions: Vec<String> = column(
+        &mut database.connect(),
+        "select pg_get_indexdef(indexrelid) from pg_index \
+         where indrelid in ('dialectic.jobs'::regclass, 'dialectic.model_calls'::regclass) and not indisprimary",
+        &[],
+    );
+    assert!(definitions.len() >= 4, "{definitions:#?}");
+    for definition in definitions {
+        let columns = &definition[definition.find('(').expect("columns")..];
+        let words: Vec<&str> = columns.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        // A claim is drawn once and stays with its call for ever.
+        let found = moving
+            .iter()
+            .find(|column| words.contains(column) && !(**column == "claim_id" && definition.contains("model_calls")));
+        assert!(found.is_none(), "{found:?}: {definition}");
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 21] = [
+const LAWS: [(&str, &str, &str); 25] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
@@ -71,22 +71,50 @@ const LAWS: [(&str, &str, &str); 21] = [
     ),
     (
         "a running job is claimed, and no other is",
-        "update dialectic.jobs set status = 'processing' where status = 'pending' returning id",
+        "with gone as (delete from dialectic.ready_jobs) \
+         update dialectic.jobs set status = 'processing' where status = 'pending' returning id",
         "processing with claim none by nobody",
     ),
     (
+        "a running job is in a claim of its claimer",
+        "with gone as (delete from dialectic.ready_jobs) \
+         update dialectic.jobs set status = 'processing', claim_id = 7, claimed_by = 'somebody' where status = 'pending' returning id",
+        "somebody holds it",
+    ),
+    (
+        "every ready job is in line, once, at its place, and no other is",
+        "delete from dialectic.ready_jobs returning job_id",
+        "pending, in line nowhere",
+    ),
+    (
+        "every ready job is in line, once, at its place, and no other is",
+        "insert into dialectic.ready_jobs select id, lane, is_test_job, priority, 4711, run_at, false \
+         from dialectic.jobs where step_key = 'final' returning job_id",
+        "gone, in line at turn 4711",
+    ),
+    (
+        "the unfinished and failed jobs of a step are counted",
+        "insert into dialectic.steps_under_way select stage_run_id, parent_job_id, step_key, 1, 0 \
+         from dialectic.jobs where step_key = 'final' returning parent_job_id",
+        "step final: 0 unfinished and 0 failed, counted 1 and 0",
+    ),
+    (
         "nobody waits for what has ended",
-        "update dialectic.jobs set status = 'waiting_for_prerequisite' where status = 'pending' returning id",
+        "with gone as (delete from dialectic.ready_jobs) \
+         update dialectic.jobs set status = 'waiting_for_prerequisite' where status = 'pending' returning id",
         "all its prerequisites are complete",
     ),
     (
         "a parent waits only while somebody works",
-        "update dialectic.jobs set status = 'waiting_for_children' where status = 'pending' returning id",
+        "with gone as (delete from dialectic.ready_jobs) \
+         update dialectic.jobs set status = 'waiting_for_children' where status = 'pending' returning id",
         "no job of its stage run can move",
     ),
     (
         "a failed child fails its parent",
-        "with gone as (delete from dialectic.contributions where step_key = 'final') \
+        "with gone as (delete from dialectic.contributions where step_key = 'final'), \
+              counted as (insert into dialectic.steps_under_way select stage_run_id, parent_job_id, step_key, 0, 1 \
+                          from dialectic.jobs where step_key = 'final') \
          update dialectic.jobs set status = 'retry_loop_failed' where step_key = 'final' returning parent_job_id",
         "is retry_loop_failed, the parent is completed",
     ),

@@ -12,8 +12,8 @@ use pgrx::prelude::*;
 /// Plans one claimed plan job, whose session is locked; returns where it goes, or stale.
 #[pg_extern(volatile)]
 pub(crate) fn _plan_job(job: pgrx::Uuid, claim_id: i64) -> Result<&'static str, ErrorReport> {
-    let outcomes = store::plan::plan_jobs(vec![job], vec![claim_id])?;
-    Ok(outcomes.first().map_or("stale", |outcome| outcome.status))
+    let planned = store::plan::plan_jobs(vec![job], vec![claim_id])?;
+    Ok(planned.outcomes.first().map_or("stale", |outcome| outcome.status))
 }
 
 /// The jobs that a whole recipe becomes over these sources and models.

@@ -39,10 +39,21 @@ pub(crate) struct Outcome {
     reason: Option<String>,
 }
 
+/// What became of plan jobs.
+#[derive(Default)]
+pub(crate) struct Planned {
+    pub(crate) outcomes: Vec<Outcome>,
+    /// Those whose turn comes in another transaction, for this one has enough to write.
+    pub(crate) left: HashSet<Uuid>,
+}
+
+/// So many children are enough for one transaction; a plan that has more of its own gets them all.
+const ENOUGH: usize = 500;
+
 /// Plans these claimed plan jobs; those that are no longer claimed are left out.
-pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Vec<Outcome>, Error> {
+pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Planned, Error> {
     if jobs.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Planned::default());
     }
     let mut turns = HashMap::new();
     let mut least = 1;
@@ -62,7 +73,7 @@ pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Vec<Outcome
         })
     })?;
     if roots.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Planned::default());
     }
     let runs: Vec<Uuid> = roots.iter().map(|root| root.run).collect::<HashSet<_>>().into_iter().collect();
     let mut planner = Planner {
@@ -73,13 +84,17 @@ pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Vec<Outcome
         turns,
     };
     planner.read_sources(&roots)?;
-    let mut outcomes = Vec::with_capacity(roots.len());
+    let mut planned = Planned::default();
     for root in roots {
-        outcomes.push(planner.plan(root)?);
+        if planner.children.ids.len() < ENOUGH {
+            planned.outcomes.push(planner.plan(root)?);
+        } else {
+            planned.left.insert(root.job);
+        }
     }
     planner.children.insert()?;
-    settle(&outcomes)?;
-    Ok(outcomes)
+    settle(&planned.outcomes)?;
+    Ok(planned)
 }
 
 fn read_progress(runs: &[Uuid]) -> Result<HashMap<Uuid, Vec<Progress>>, Error> {

@@ -74,6 +74,7 @@ struct Done {
     tried: HashSet<ClaimId>,
     kept: HashSet<ClaimId>,
     claimed: usize,
+    planned: usize,
     revoked: HashSet<ClaimId>,
 }
 
@@ -270,11 +271,13 @@ impl Engine {
     fn claim_and_plan(&self, room: usize, mut plans: Vec<Claim>, done: &mut Done) -> Result<Vec<Claim>, Error> {
         let mut calls = Vec::new();
         for round in 0..ROUNDS {
-            let planned = plans.len();
-            let (jobs, ids) = plans.drain(..).map(|claim| (claim.job, claim.id)).unzip();
-            plan::plan_jobs(jobs, ids)?;
+            let (jobs, ids) = plans.iter().map(|claim| (claim.job, claim.id)).unzip();
+            let planned = plan::plan_jobs(jobs, ids)?;
+            done.planned += planned.outcomes.len();
+            done.plans.extend(plans.drain(..).filter(|claim| planned.left.contains(&claim.job)));
             let room = room.saturating_sub(done.claimed);
-            if room == 0 || (round > 0 && planned == 0) {
+            // What was planned is claimed at once, as long as there is not more to plan.
+            if room == 0 || (round > 0 && planned.outcomes.is_empty()) || !planned.left.is_empty() {
                 break;
             }
             let (batch, claims) = claim::take(&self.claimer, room)?;
@@ -343,7 +346,7 @@ impl Engine {
         }
         self.find_empty();
         report.claimed += done.claimed;
-        report.is_busy |= kept + sent + done.claimed > 0;
+        report.is_busy |= kept + sent + done.claimed + done.planned > 0;
     }
 
     /// Finds the batches of which nothing is in hand any more.

@@ -13,11 +13,15 @@
 //! | [`definition`] | a process as a session started with it, and what its prompts may say |
 //! | [`prompt`] | how a template and its values become messages |
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
+//! | [`json`] | what JSON stands in a text that a model wrote |
+//! | [`answer`] | what of an answer is what a step asked for |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`path`] | where an artifact stands in the tree of files |
 
+pub mod answer;
 pub mod definition;
 pub mod job;
+pub mod json;
 pub mod path;
 pub mod plan;
 pub mod prompt;

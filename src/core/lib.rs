@@ -15,6 +15,7 @@
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
 //! | [`json`] | what JSON stands in a text that a model wrote |
 //! | [`answer`] | what of an answer is what a step asked for |
+//! | [`render`] | how an answer becomes a Markdown document |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`path`] | where an artifact stands in the tree of files |
 
@@ -29,4 +30,5 @@ pub mod provider;
 pub mod queue;
 pub mod readiness;
 pub mod recipe;
+pub mod render;
 pub mod retry;

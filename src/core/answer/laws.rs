@@ -118,6 +118,10 @@ fn a_shape_may_be_a_list_of_keys_or_nothing() {
     assert_eq!((answer.content.to_string(), answer.missing), (r#"{"a":{},"b":1}"#.to_owned(), vec!["c".to_owned()]));
     let answer = read(r#"{"content": {"x": 1}, "stop_reason": "complete"}"#, None, None).unwrap();
     assert_eq!((answer.content, answer.missing.len()), (json!({"x": 1}), 0));
+    let header =
+        r#"{"system_materials": {}, "context_for_documents": [{"document_key": "a", "content_to_include": {}}]}"#;
+    let answer = read(header, None, Some("header_context")).unwrap();
+    assert_eq!((answer.content.to_string().len(), answer.notes.len()), (header.replace(' ', "").len(), 0));
     assert_eq!(read(r#"{"x": {"y": 1}}"#, Some(&json!({})), None).unwrap().content, json!({"x": {"y": 1}}));
 }
 

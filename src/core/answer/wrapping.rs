@@ -94,7 +94,8 @@ fn open_object(mut fields: Map<String, Value>, asked: &Asked, document_key: Opti
             if let Some(inner) = open_within(value.clone(), asked, document_key, left - 1) {
                 // A member among others that has a little of it may be anything.
                 let enough = named || alone || 2 * inner.score >= asked.keys.len();
-                let wins = (inner.score > score && enough) || (asked.keys.is_empty() && named);
+                let sure = !AROUND_MANY.contains(&key.as_str()) || alone || names_it(value, document_key);
+                let wins = (inner.score > score && enough) || (asked.keys.is_empty() && named && sure);
                 if wins && best.as_ref().is_none_or(|(_, other)| inner.score > other.score) {
                     best = Some((key.clone(), inner));
                 }
@@ -157,18 +158,30 @@ fn open_list(mut items: Vec<Value>, asked: &Asked, document_key: Option<&str>, l
         });
     }
     let left = left.checked_sub(1)?;
-    let named = |item: &Value| {
-        let name = item.get("document_key").or_else(|| item.get("key")).and_then(Value::as_str);
-        matches!((name, document_key), (Some(name), Some(wanted)) if keys::same(name, wanted))
-    };
-    if let Some(place) = items.iter().position(named) {
+    if let Some(place) = items.iter().position(|item| is_named(item, document_key)) {
         return open_within(items.swap_remove(place), asked, document_key, left);
     }
-    if items.len() > TRIED {
+    // Without a shape nothing says which of several it would be.
+    if items.len() > TRIED || (asked.keys.is_empty() && items.len() > 1) {
         return None;
     }
     let opened = items.into_iter().filter_map(|item| open_within(item, asked, document_key, left));
     let mut best = opened.reduce(|best, other| if other.score > best.score { other } else { best })?;
     best.notes.insert(0, "inside a list".into());
     Some(best)
+}
+
+/// Whether an entry says that it is for this document.
+fn is_named(entry: &Value, document_key: Option<&str>) -> bool {
+    let name = entry.get("document_key").or_else(|| entry.get("key")).and_then(Value::as_str);
+    matches!((name, document_key), (Some(name), Some(wanted)) if keys::same(name, wanted))
+}
+
+/// Whether one of several documents is this one.
+fn names_it(documents: &Value, document_key: Option<&str>) -> bool {
+    match documents {
+        Value::Array(entries) => entries.iter().any(|entry| is_named(entry, document_key)),
+        Value::Object(fields) => fields.keys().any(|key| document_key.is_some_and(|wanted| keys::same(wanted, key))),
+        _ => false,
+    }
 }

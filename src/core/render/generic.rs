@@ -15,6 +15,8 @@ const DEEPEST_POINT: usize = 8;
 /// The longest text behind a label on the same line, in a run of such.
 const SHORT: usize = 100;
 
+/// The longest text of a point that begins with a label.
+const SENTENCES: usize = 500;
 /// The shortest text that is a paragraph rather than a point, where it stands alone.
 const PARAGRAPH: usize = 160;
 
@@ -114,15 +116,20 @@ impl Page {
     }
 
     fn object(&mut self, fields: &Map<String, Value>, level: usize) {
+        // Objects of one kind, keyed by their names.
+        if level > 2 && fields.values().all(|value| value.as_object().is_some_and(|inner| !inner.contains_key(""))) {
+            let rows: Vec<Value> = fields.iter().map(|(key, value)| named_row(key, value)).collect();
+            if let Some(table) = table::table(&rows.iter().collect::<Vec<_>>()) {
+                return self.block(&table);
+            }
+        }
         self.members(&fields.iter().collect::<Vec<_>>(), level);
     }
 
     /// The members of an object: the short ones at its head as points, each of the others under its key.
     fn members(&mut self, members: &[(&String, &Value)], level: usize) {
-        if level > 2
-            && members.len() > 1
-            && members.iter().all(|(key, value)| is_brief(value) && !key.trim().is_empty())
-        {
+        let fits = |value: &Value| is_brief(value) || is_short(value, SENTENCES);
+        if level > 2 && members.len() > 1 && members.iter().all(|(key, value)| fits(value) && !key.trim().is_empty()) {
             let lines = members.iter().map(|(key, value)| format!("- {}", labelled(&title(key), &brief(value))));
             return self.block(&lines.collect::<Vec<_>>().join("\n"));
         }
@@ -140,6 +147,13 @@ impl Page {
             }
         }
     }
+}
+
+/// An object with its name as a first, nameless member.
+fn named_row(name: &str, value: &Value) -> Value {
+    let name = (String::new(), Value::String(title(name)));
+    let members = value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+    Value::Object(std::iter::once(name).chain(members).collect())
 }
 
 /// Values as nested points.
@@ -172,7 +186,8 @@ pub(super) fn tasks(items: &[&Value]) -> String {
             Value::String(text) => {
                 let text = text.trim();
                 let text = text.strip_prefix("- ").unwrap_or(text).trim_start();
-                let marked = ["[ ] ", "[x] ", "[X] "].iter().any(|mark| text.starts_with(mark));
+                // What begins a block of its own cannot stand behind a box.
+                let marked = begins_block(text) || ["[ ] ", "[x] ", "[X] "].iter().any(|mark| text.starts_with(mark));
                 let text = prose::blocks(text, None);
                 push_point(&mut out, 0, "-", &if marked { text } else { format!("[ ] {text}") });
             }
@@ -227,8 +242,7 @@ fn point(out: &mut String, depth: usize, label: &str, value: &Value) {
             }
         }
         Value::String(text) => {
-            let text = prose::blocks(bare(text), None);
-            let text = if label.is_empty() { text } else { labelled(label, &text) };
+            let text = if label.is_empty() { prose::blocks(bare(text), None) } else { labelled_blocks(label, text) };
             push_point(out, depth, "-", &text);
         }
         value if label.is_empty() => push_point(out, depth, "-", &scalar(value)),
@@ -243,7 +257,8 @@ fn push_point(out: &mut String, depth: usize, mark: &str, text: &str) {
     out.extend(std::iter::repeat_n(' ', 2 * depth));
     out.push_str(mark);
     out.push(' ');
-    out.push_str(&prose::indent(text.trim_end(), 2 * depth + mark.len() + 1));
+    let text = if text.trim().is_empty() { "—" } else { text.trim_end() };
+    out.push_str(&prose::indent(text, 2 * depth + mark.len() + 1));
 }
 
 /// What an object is called, and the keys that say so.
@@ -294,10 +309,7 @@ pub(super) fn is_short(value: &Value, most: usize) -> bool {
     match value {
         Value::String(text) => {
             let text = text.trim();
-            !text.contains('\n')
-                && text.len() <= most
-                && !text.starts_with(['#', '>', '`', '|'])
-                && prose::list_mark(text) == 0
+            !text.contains('\n') && text.len() <= most && !begins_block(text)
         }
         Value::Bool(_) | Value::Number(_) => true,
         _ => false,
@@ -330,6 +342,21 @@ pub(super) fn brief(value: &Value) -> String {
 /// A text behind its label.
 pub(super) fn labelled(label: &str, text: &str) -> String {
     format!("**{}:** {text}", label_text(label))
+}
+
+/// A text of any form behind its label, or below it where it could not stand behind.
+pub(super) fn labelled_blocks(label: &str, text: &str) -> String {
+    let text = text.trim();
+    let blocks = prose::blocks(text, None);
+    if begins_block(text) { format!("**{}:**\n\n{blocks}", label_text(label)) } else { labelled(label, &blocks) }
+}
+
+/// Whether a text means something else when it does not stand at the beginning of a line.
+fn begins_block(text: &str) -> bool {
+    text.starts_with(['#', '>', '|'])
+        || text.starts_with("```")
+        || text.starts_with("~~~")
+        || prose::list_mark(text) > 0
 }
 
 fn label_text(label: &str) -> String {

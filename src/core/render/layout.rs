@@ -274,9 +274,13 @@ fn status(text: &str) -> String {
     format!("`{text}` {words}")
 }
 
+/// Every member under a heading of its own, so that none seems to belong to what was written before.
 fn rest(of: minijinja::Value, level: Option<usize>) -> String {
     let mut page = Page::default();
-    let left = record(&of).take_rest().unwrap_or_default();
-    page.value(&left, level.unwrap_or(3));
+    let level = level.unwrap_or(3);
+    match record(&of).take_rest() {
+        Some(Value::Object(left)) => left.iter().for_each(|(key, value)| page.section(&title_of(key), value, level)),
+        left => page.value(&left.unwrap_or_default(), level),
+    }
     on_its_own(page)
 }

@@ -3,7 +3,7 @@
 //! Options with scores by dimension become one table, a row for each dimension, and the reasons follow under each option.
 //! Whatever does not have that form is shown as it is. Never computes a total: the weights are the model's, not ours.
 
-use super::generic::{Page, is_blank, is_short, labelled, scalar};
+use super::generic::{Page, is_blank, is_short, labelled_blocks, scalar};
 use super::layout::{on_its_own, taken};
 use super::{prose, table};
 use serde_json::{Map, Value};
@@ -96,11 +96,9 @@ fn compare(page: &mut Page, choices: &[Choice], level: usize) {
     page.block(&table::write(&headings, rows.collect()));
     for choice in choices {
         let reasons = choice.scores.iter().filter_map(|score| {
-            let reason = match score.rationale? {
-                Value::String(text) => prose::indent(&prose::blocks(text.trim(), None), 2),
-                value => scalar(value),
-            };
-            Some(format!("- {}", labelled(&super::words::title(&score.dimension), &reason)))
+            let label = super::words::title(&score.dimension);
+            let reason = labelled_blocks(&label, &scalar(score.rationale?));
+            Some(format!("- {}", prose::indent(&reason, 2)))
         });
         let reasons = reasons.collect::<Vec<_>>().join("\n");
         if reasons.is_empty() && choice.rest.is_empty() {

@@ -16,7 +16,9 @@ const DEEPEST_HEADING: usize = 6;
 pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{fffd}");
     let lines = Fences::split(text.trim_matches('\n').trim_end());
-    let highest = lines.iter().filter_map(|line| heading(line)).map(|(level, _)| level).min().unwrap_or(1);
+    let levels =
+        lines.iter().filter_map(heading).filter(|heading| heading.marks.is_empty()).map(|heading| heading.level);
+    let highest = levels.min().unwrap_or(1);
     let mut out: Vec<String> = Vec::with_capacity(lines.len());
     let mut open_tick = false;
     let mut after_heading = false;
@@ -28,12 +30,15 @@ pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
             Line::Text(text) => {
                 let above = out.last().map(String::as_str).unwrap_or_default();
                 let above_is_text = !above.trim().is_empty() && !after_heading;
-                if let Some((level, words)) = heading(line) {
-                    if !above.trim().is_empty() {
+                if let Some(found) = heading(line) {
+                    if !above.trim().is_empty() && found.marks.is_empty() {
                         out.push(String::new());
                     }
-                    out.push(lowered(level - highest, words, headings));
-                    (after_heading, open_tick) = (true, false);
+                    // Inside of a list or a quotation no heading can stand.
+                    let level = if found.marks.is_empty() { headings } else { None };
+                    let words = lowered(found.level.saturating_sub(highest), found.words, level);
+                    out.push(format!("{}{words}", found.marks));
+                    (after_heading, open_tick) = (found.marks.is_empty(), false);
                     continue;
                 }
                 open_tick &= !text.trim().is_empty();
@@ -42,7 +47,10 @@ pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
                         out.push(String::new());
                         (*text).to_owned()
                     }
-                    Some(false) => format!("\\{}", text.trim()),
+                    Some(false) => {
+                        let marks = text.len() - text.trim_start_matches([' ', '\t', '>']).len();
+                        format!("{}\\{}", &text[..marks], &text[marks..])
+                    }
                     None => escape(text, &mut open_tick),
                 }
             }
@@ -89,21 +97,40 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}\n{}\n{fence}", text.replace('\0', "\u{fffd}").trim_matches('\n'))
 }
 
-fn heading<'a>(line: &Line<'a>) -> Option<(usize, &'a str)> {
+/// A heading in a text, and the marks of lists and quotations it stands behind.
+struct Heading<'a> {
+    marks: &'a str,
+    level: usize,
+    words: &'a str,
+}
+
+fn heading<'a>(line: &Line<'a>) -> Option<Heading<'a>> {
     let Line::Text(text) = line else { return None };
-    let marks = text.trim_start_matches(' ');
-    let words = marks.trim_start_matches('#');
-    let level = marks.len() - words.len();
-    let is_one = (1..=DEEPEST_HEADING).contains(&level) && text.len() - marks.len() < 4;
-    (is_one && (words.is_empty() || words.starts_with([' ', '\t'])))
-        .then(|| (level, words.trim().trim_end_matches('#').trim_end()))
+    let mut rest = text.trim_start_matches([' ', '\t']);
+    let far_in = text.len() - rest.len() >= 4 || text.starts_with('\t');
+    loop {
+        let taken = if rest.starts_with('>') { 1 } else { list_mark(rest) };
+        if taken == 0 {
+            break;
+        }
+        rest = rest[taken..].trim_start_matches([' ', '\t']);
+    }
+    let marks = &text[..text.len() - rest.len()];
+    let words = rest.trim_start_matches('#');
+    let level = rest.len() - words.len();
+    let is_one = (1..=DEEPEST_HEADING).contains(&level) && (words.is_empty() || words.starts_with([' ', '\t']));
+    // So far in it stands in a list, if it is one at all.
+    let marks = if marks.trim().is_empty() && !far_in { "" } else { marks };
+    is_one.then(|| Heading { marks, level, words: words.trim().trim_end_matches('#').trim_end() })
 }
 
 fn lowered(below: usize, words: &str, headings: Option<usize>) -> String {
     let words = line(words);
+    if words.is_empty() {
+        return "\\#".to_owned();
+    }
     match headings.map(|level| level + below).filter(|level| *level <= DEEPEST_HEADING) {
         Some(level) => format!("{} {words}", "#".repeat(level)),
-        None if words.is_empty() => String::new(),
         // Bold inside bold would end it.
         None => format!("**{}**", words.replace("**", "")),
     }
@@ -111,10 +138,9 @@ fn lowered(below: usize, words: &str, headings: Option<usize>) -> String {
 
 /// Whether a line would underline the one above; true when it may stay as a line across the page.
 fn underline(text: &str) -> Option<bool> {
-    let marks = text.trim();
+    let marks = text.trim_start_matches([' ', '\t', '>']).trim_end();
     let first = marks.chars().next().filter(|c| matches!(c, '=' | '-'))?;
-    (marks.chars().all(|c| c == first) && text.len() - text.trim_start().len() < 4)
-        .then_some(first == '-' && marks.len() >= 3)
+    marks.chars().all(|c| c == first).then_some(first == '-' && marks.len() >= 3)
 }
 
 /// Escapes what would begin a tag. `open_tick` says that code may have begun on a line before, and then nothing is

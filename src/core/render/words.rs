@@ -63,7 +63,7 @@ pub fn title(key: &str) -> String {
             (None, _) => word.to_owned(),
         }
     });
-    words.collect::<Vec<_>>().join(" ")
+    words.collect::<Vec<_>>().join(" ").replace("CI CD", "CI/CD").replace("Non functional", "Non-functional")
 }
 
 fn capital(word: &str) -> String {

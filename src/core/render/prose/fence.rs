@@ -63,9 +63,13 @@ impl Fences {
     pub(in crate::render) fn next<'a>(&mut self, line: &'a str) -> Line<'a> {
         if let Some(open) = &self.open {
             let bare = line.trim_start_matches([' ', '\t', '>']).trim_end();
-            if bare.len() >= open.length && bare.chars().all(|c| c == open.mark) {
+            let blank = width(line.rsplit_once('>').map_or(line, |(_, behind)| behind));
+            let far_in = blank > 3 + if open.before.contains('>') { 1 } else { open.before.len() };
+            if bare.len() >= open.length && bare.chars().all(|c| c == open.mark) && !far_in {
+                // Written as it was opened, it closes for every reader.
+                let closing = open.closing();
                 self.open = None;
-                return Line::Fence(line.to_owned());
+                return Line::Fence(closing);
             }
             return if open.doubtful { Line::Doubtful(line) } else { Line::Code(line) };
         }

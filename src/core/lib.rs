@@ -14,12 +14,17 @@
 //! | [`definition`] | a process as a session started with it, and what its prompts may say |
 //! | [`prompt`] | how a template and its values become messages |
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
+//! | [`json`] | what JSON stands in a text that a model wrote |
+//! | [`answer`] | what of an answer is what a step asked for |
+//! | [`render`] | how an answer becomes a Markdown document |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`path`] | where an artifact stands in the tree of files |
 
+pub mod answer;
 pub mod definition;
 pub mod explain;
 pub mod job;
+pub mod json;
 pub mod path;
 pub mod plan;
 pub mod prompt;
@@ -27,4 +32,5 @@ pub mod provider;
 pub mod queue;
 pub mod readiness;
 pub mod recipe;
+pub mod render;
 pub mod retry;

@@ -136,47 +136,14 @@ pub fn check(name: &str, body: &str) -> Result<(), PromptError> {
 impl Templates {
     /// Compiles templates given as (name, body).
     pub fn new(bodies: impl IntoIterator<Item = (String, String)>) -> Result<Self, PromptError> {
-        let mut env = Environment::new();
-        env.set_undefined_behavior(UndefinedBehavior::Strict);
-        env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        env.set_trim_blocks(true);
-        env.set_lstrip_blocks(true);
-        // An include stands on a line of its own, and its tag takes that line's end with it: the text brings its own.
-        env.set_keep_trailing_newline(true);
-        env.set_recursion_limit(RECURSION);
-        env.set_fuel(Some(FUEL));
-        // Without it an error cannot say which variable was unknown.
-        env.set_debug(true);
-        for filter in UNBOUNDED_FILTERS {
-            env.remove_filter(filter);
-        }
-        // The engine's own takes a width to indent by.
-        env.add_filter("tojson", |value: &minijinja::Value| {
-            serde_json::to_string_pretty(value)
-                .map_err(|e| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string()))
-        });
-        for (name, body) in bodies {
-            if body.len() > BODY {
-                return Err(PromptError::new(
-                    &name,
-                    format!("it is {} bytes long, and {BODY} are the most", body.len()),
-                ));
-            }
-            if env.get_template(&name).is_ok() {
-                return Err(PromptError::new(&name, "given twice"));
-            }
-            env.add_template_owned(name.clone(), body).map_err(|e| PromptError::from_engine(&name, &e))?;
-        }
-        Ok(Self { env })
+        Ok(Self { env: compile(environment(), bodies)? })
     }
 
     /// Renders a template as one text.
     pub fn render(&self, name: &str, vars: &serde_json::Value) -> Result<String, PromptError> {
         let fail = |e: minijinja::Error| PromptError::from_engine(name, &e);
         let vars = values(name, vars)?;
-        let mut out = Bounded::default();
-        self.env.get_template(name).map_err(fail)?.render_captured_to(vars, &mut out).map_err(fail)?;
-        out.text(name)
+        render_bounded(&self.env.get_template(name).map_err(fail)?, vars)
     }
 
     /// Renders the blocks `system` and `user` of a template, each into a message of its own; a template without blocks
@@ -213,6 +180,54 @@ impl Templates {
         }
         Ok(messages)
     }
+}
+
+/// The engine as every template of ours finds it: strict, unescaped, bounded.
+pub(crate) fn environment() -> Environment<'static> {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    env.set_trim_blocks(true);
+    env.set_lstrip_blocks(true);
+    // An include stands on a line of its own, and its tag takes that line's end with it: the text brings its own.
+    env.set_keep_trailing_newline(true);
+    env.set_recursion_limit(RECURSION);
+    env.set_fuel(Some(FUEL));
+    // Without it an error cannot say which variable was unknown.
+    env.set_debug(true);
+    for filter in UNBOUNDED_FILTERS {
+        env.remove_filter(filter);
+    }
+    // The engine's own takes a width to indent by.
+    env.add_filter("tojson", |value: &minijinja::Value| {
+        serde_json::to_string_pretty(value)
+            .map_err(|e| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string()))
+    });
+    env
+}
+
+/// Puts templates into an engine.
+pub(crate) fn compile(
+    mut env: Environment<'static>,
+    bodies: impl IntoIterator<Item = (String, String)>,
+) -> Result<Environment<'static>, PromptError> {
+    for (name, body) in bodies {
+        if body.len() > BODY {
+            return Err(PromptError::new(&name, format!("it is {} bytes long, and {BODY} are the most", body.len())));
+        }
+        if env.get_template(&name).is_ok() {
+            return Err(PromptError::new(&name, "given twice"));
+        }
+        env.add_template_owned(name.clone(), body).map_err(|e| PromptError::from_engine(&name, &e))?;
+    }
+    Ok(env)
+}
+
+/// Renders a template as one text of bounded size.
+pub(crate) fn render_bounded(template: &minijinja::Template<'_, '_>, vars: Value) -> Result<String, PromptError> {
+    let mut out = Bounded::default();
+    template.render_captured_to(vars, &mut out).map_err(|e| PromptError::from_engine(template.name(), &e))?;
+    out.text(template.name())
 }
 
 /// Adds a message unless it is blank; the line end before `{% endblock %}` belongs to the template, not to the text.

@@ -25,6 +25,8 @@ pub const MAX_INPUTS: usize = 200;
 
 /// The type of what a step of type `plan` answers.
 pub const HEADER_CONTEXT: &str = "header_context";
+/// The key of a header under which every document of its stage has an entry.
+pub const HEADER_DOCUMENTS: &str = "context_for_documents";
 /// The prompt a stage begins with.
 pub const SEED_PROMPT: &str = "seed_prompt";
 /// What the user asked for in the first place.

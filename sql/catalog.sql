@@ -62,6 +62,16 @@ create table prompt_templates (
 );
 comment on table prompt_templates is 'Prompt templates (minijinja), every version; a session keeps those it started with.';
 
+create table document_templates (
+    key        text        not null check (key ~ '^[a-z][a-z0-9_]{0,62}$'),
+    version    integer     not null check (version > 0),
+    body       text        not null,
+    created_at timestamptz not null default _now(),
+    is_shipped boolean     not null default _is_shipping(),
+    primary key (key, is_shipped, version)
+);
+comment on table document_templates is 'How the answer for a document key is laid out in Markdown (minijinja), every version; a key without one is laid out by its own shape.';
+
 create table processes (
     name        text        not null check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
     version     integer     not null check (version > 0),
@@ -111,11 +121,12 @@ create table definitions (
     domain     text        not null,
     stages     jsonb       not null,
     prompts    jsonb       not null,
+    documents  jsonb       not null default '{}',
     overlays   jsonb       not null,
     created_at timestamptz not null default _now()
 );
 comment on table definitions is
-    'A process as a session started with it: stages with their recipes, prompts and overlays, named by the SHA-256 of all that and never changed.';
+    'A process as a session started with it: stages with their recipes, prompts, document templates and overlays, named by the SHA-256 of all that and never changed.';
 
 -- The row that counts for each name: the user's where there is one, else the shipped one; of several versions the newest.
 create view _current_models with (security_invoker) as
@@ -124,6 +135,8 @@ create view _current_providers with (security_invoker) as
     select distinct on (name) * from providers order by name, is_shipped;
 create view _current_prompts with (security_invoker) as
     select distinct on (name) * from prompt_templates order by name, is_shipped, version desc;
+create view _current_document_templates with (security_invoker) as
+    select distinct on (key) * from document_templates order by key, is_shipped, version desc;
 create view _current_processes with (security_invoker) as
     select distinct on (name) * from processes order by name, is_shipped, version desc;
 create view _current_domains with (security_invoker) as
@@ -132,5 +145,6 @@ create view _current_domains with (security_invoker) as
 comment on view _current_models is 'The model that each name stands for now.';
 comment on view _current_providers is 'The provider that each name stands for now.';
 comment on view _current_prompts is 'The template that each name stands for now.';
+comment on view _current_document_templates is 'The document template that each key stands for now.';
 comment on view _current_processes is 'The version of each process that new sessions get.';
 comment on view _current_domains is 'The domain that each name stands for now.';

@@ -181,6 +181,41 @@ $$;
 comment on function set_prompt(text, text) is
     'Stores a new version of a prompt template and returns its number; sessions that run keep the version they started with.';
 
+create function set_document_template(key text, body text) returns integer
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    next_version integer;
+begin
+    perform _check_name('document key', set_document_template.key, '^[a-z][a-z0-9_]{0,62}$');
+    perform _refuse_null('body', coalesce(set_document_template.body, '') = '');
+    perform _check_document_template(set_document_template.key, set_document_template.body);
+    perform pg_advisory_xact_lock(hashtextextended('dialectic.set_document_template:' || set_document_template.key, 0));
+    insert into document_templates (key, version, body)
+    select set_document_template.key,
+           1 + coalesce(max(t.version) filter (where t.is_shipped = _is_shipping()), 0),
+           set_document_template.body
+    from document_templates t
+    where t.key = set_document_template.key
+    returning version into next_version;
+    return next_version;
+end
+$$;
+comment on function set_document_template(text, text) is
+    'Stores a new version of the layout of a document and returns its number; sessions that run keep the version they started with.';
+
+create function render_markdown(content jsonb, document_key text) returns text
+    language sql stable
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select _render_markdown(content, document_key, (select t.body from _current_document_templates t where t.key = document_key))
+$$;
+comment on function render_markdown(jsonb, text) is
+    'The Markdown that an answer in JSON becomes under a document key: by the layout of the key, or by its own shape where it has none.';
+
 create function render_prompt(name text, vars jsonb) returns text
     language plpgsql stable
     security definer

@@ -11,11 +11,14 @@ create function complete_job(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    kind    text := _job_kind(complete_job.job);
-    refused text;
+    kind  text := _job_kind(complete_job.job);
+    heard jsonb;
 begin
     if kind = 'plan' then
         return _finish_plan(complete_job.job, complete_job.claim_id);
+    end if;
+    if kind = 'render' then
+        return _render_one(complete_job.job, complete_job.claim_id);
     end if;
     perform _refuse_null('answer', complete_job.answer is null);
     if complete_job.finish_reason is null
@@ -33,10 +36,10 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give {"input_tokens", "output_tokens", "cached_tokens"}, whole numbers from 0 on.';
     end if;
-    refused := _judge_answer(complete_job.finish_reason, complete_job.answer);
+    heard := _read_answer(complete_job.job, complete_job.finish_reason, complete_job.answer);
     return _keep_one(
         complete_job.job, complete_job.claim_id, complete_job.answer, complete_job.finish_reason, complete_job.usage,
-        case when refused is not null then 'content' end, refused, null);
+        case when heard ? 'reason' then 'content' end, heard ->> 'reason', null, heard);
 end
 $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
@@ -59,15 +62,15 @@ begin
     end if;
     return _keep_one(
         fail_job.job, fail_job.claim_id, null, null, '{}', fail_job.class, coalesce(fail_job.message, 'no message given'),
-        (extract(epoch from fail_job.retry_after) * 1000)::bigint);
+        (extract(epoch from fail_job.retry_after) * 1000)::bigint, '{}');
 end
 $$;
 comment on function fail_job(uuid, bigint, text, text, interval) is
     'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the claim is no longer the job''s.';
 
--- Keeps one reply; returns the new status of its job, or stale.
+-- Keeps one reply; returns the new status of its job, or stale. What the reading of its answer came to is in "heard".
 create function _keep_one(
-    job uuid, claim_id bigint, answer text, finish_reason text, usage jsonb, class text, message text, retry_after_ms bigint
+    job uuid, claim_id bigint, answer text, finish_reason text, usage jsonb, class text, message text, retry_after_ms bigint, heard jsonb
 ) returns text
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -77,7 +80,21 @@ begin
         select from _keep_replies(
             array[job], array[claim_id], array[answer], array[finish_reason], array[(usage ->> 'input_tokens')::bigint],
             array[(usage ->> 'output_tokens')::bigint], array[(usage ->> 'cached_tokens')::bigint], array[class], array[message],
-            array[retry_after_ms], array[null::integer])) then
+            array[retry_after_ms], array[null::integer], array[heard ->> 'content'], array[heard -> 'missing'],
+            array[coalesce((heard ->> 'is_complete')::boolean, true)], array[coalesce((heard ->> 'is_final')::boolean, false)])) then
+        return 'stale';
+    end if;
+    return (select j.status from jobs j where j.id = job);
+end
+$$;
+
+-- A render job outside the engine: its document is made here and now.
+create function _render_one(job uuid, claim_id bigint) returns text
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if not exists (select from _keep_documents(array[job], array[_render_one.claim_id], array[_render_job(job)])) then
         return 'stale';
     end if;
     return (select j.status from jobs j where j.id = job);
@@ -112,11 +129,12 @@ begin
 end
 $$;
 
--- Keeps a batch of answers and failures, one element of each array a reply; one with a class is a failure. Returns the jobs whose
--- claim was still theirs: only those are finished.
+-- Keeps a batch of answers and failures, one element of each array a reply; one with a class is a failure. An answer in JSON comes
+-- with its content in normal form, or with the keys it lacks. Returns the jobs whose claim was still theirs: only those are finished.
 create function _keep_replies(
     job_ids uuid[], claim_ids bigint[], answers text[], finish_reasons text[], tokens_read bigint[], tokens_written bigint[],
-    tokens_cached bigint[], classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[]
+    tokens_cached bigint[], classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[], contents text[],
+    missing jsonb[], complete boolean[], final boolean[]
 ) returns setof uuid
     language plpgsql
     security definer
@@ -126,6 +144,7 @@ declare
     moment  timestamptz := _now();
     -- Only a running job has a claim, and a claim is drawn once: to have it is to be running for it.
     current uuid[];
+    ids     uuid[] := array(select _uuid_v7() from unnest(job_ids));
 begin
     perform from sessions s
     where s.id in (select j.session_id from jobs j where j.id = any (job_ids))
@@ -164,34 +183,33 @@ begin
                              where r.answer is not null);
     end if;
 
-    with answer as materialized (
-        select _uuid_v7() as id, r.*
-        from unnest(job_ids, answers, finish_reasons, tokens_read, tokens_written, tokens_cached, classes)
-            as r(job_id, text, finish_reason, input_tokens, output_tokens, cached_tokens, class)
-        where r.class is null and r.job_id = any (current)
-    ),
-    saved as (
-        insert into contributions (id, session_id, job_id, root_id, stage, iteration, step_key, output_type, model, document_key,
-                                   lineage_id, reviewer, source_prompt_resource_id, finish_reason, input_tokens, output_tokens,
-                                   cached_tokens, content)
-        select answer.id, j.session_id, j.id, answer.id, run.stage, run.iteration, j.step_key, j.output_type, j.model,
-               j.document_key, j.lineage_id, j.reviewer, (select r.id from resources r where r.job_id = j.id),
-               answer.finish_reason, coalesce(answer.input_tokens, 0), coalesce(answer.output_tokens, 0),
-               coalesce(answer.cached_tokens, 0), answer.text
-        from answer
-        join jobs j on j.id = answer.job_id
-        join stage_runs run on run.id = j.stage_run_id
-        returning id, job_id
-    )
+    insert into contributions (id, session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, document_key,
+                               lineage_id, reviewer, source_prompt_resource_id, is_header, finish_reason, input_tokens, output_tokens,
+                               cached_tokens, content, mime_type)
+    select r.id, j.session_id, j.id, coalesce(j.target_contribution_id, r.id), j.continuation_count + 1, run.stage, run.iteration,
+           j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
+           (select p.id from resources p where p.job_id = j.id and p.resource_type = any (_prompt_types())), j.makes = 'header',
+           r.finish_reason, coalesce(r.input_tokens, 0), coalesce(r.output_tokens, 0), coalesce(r.cached_tokens, 0), r.text,
+           case j.makes when 'text' then 'text/markdown' else 'application/json' end
+    from unnest(job_ids, ids, answers, finish_reasons, tokens_read, tokens_written, tokens_cached, classes)
+        as r(job_id, id, text, finish_reason, input_tokens, output_tokens, cached_tokens, class)
+    join jobs j on j.id = r.job_id
+    join stage_runs run on run.id = j.stage_run_id
+    where r.class is null and r.job_id = any (current);
+    -- What follows from answers is there before they count as done, so that whoever counts always sees it.
+    if exists (select from unnest(job_ids, contents, missing) as r(job_id, content, missing)
+               where (r.content is not null or r.missing is not null) and r.job_id = any (current)) then
+        perform _follow_answers(current, job_ids, ids, contents, missing, complete);
+    end if;
     update jobs j
     set status = 'completed', completed_at = moment, attempt_count = j.attempt_count + 1, error_details = null,
-        results = jsonb_build_object('contribution_id', saved.id),
+        results = jsonb_build_object('contribution_id', r.id),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
-    from saved
-    where j.id = saved.job_id;
+    from unnest(job_ids, ids, classes) as r(job_id, id, class)
+    where j.id = r.job_id and r.class is null and r.job_id = any (current);
 
     if exists (select from unnest(classes) as class where class is not null) then
-        perform _settle_failures(job_ids, finish_reasons, classes, messages, retry_after_ms, current, moment);
+        perform _settle_failures(job_ids, classes, messages, retry_after_ms, final, current, moment);
     end if;
     return query select * from unnest(current);
 end
@@ -200,7 +218,7 @@ $$;
 -- What becomes of jobs that failed: back where they were, tried again later, or failed for good. A throttled provider is left
 -- alone until it says, one with a wrong configuration until that is mended; neither costs the job an attempt.
 create function _settle_failures(
-    job_ids uuid[], finish_reasons text[], classes text[], messages text[], retry_after_ms bigint[], current uuid[], moment timestamptz
+    job_ids uuid[], classes text[], messages text[], retry_after_ms bigint[], final boolean[], current uuid[], moment timestamptz
 ) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -230,9 +248,9 @@ begin
 
     with failure as materialized (
         select r.*, _retry_verdict(
-                   case when r.finish_reason = 'content_filter' then 'permanent' else r.class end,
+                   case when r.is_final then 'permanent' else r.class end,
                    j.attempt_count, j.max_retries, r.retry_after_ms::double precision / 1000, base, most, random()) as verdict
-        from unnest(job_ids, finish_reasons, classes, messages, retry_after_ms) as r(job_id, finish_reason, class, message, retry_after_ms)
+        from unnest(job_ids, classes, messages, retry_after_ms, final) as r(job_id, class, message, retry_after_ms, is_final)
         join jobs j on j.id = r.job_id
         where r.job_id = any (current) and r.class is not null
     )

@@ -54,7 +54,8 @@ $$;
 -- The artifacts that steps of these stage runs may take, by the types their inputs name: those of completed steps of the stage
 -- run, those of earlier stages from the newest iteration in which that stage completed, and the texts of the project and the stage.
 create function _plan_sources(run_ids uuid[], types text[])
-    returns table (stage_run_id uuid, id uuid, type text, stage text, document_key text, model text, lineage_id uuid, reviewer text)
+    returns table (stage_run_id uuid, id uuid, json_id uuid, type text, stage text, step_key text, document_key text, model text,
+                   lineage_id uuid, reviewer text, is_answer boolean, is_previous boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -65,40 +66,68 @@ declare
     of_session uuid[];
     stages     text[];
     iterations integer[];
+    previous   boolean[];
     -- What a model has not finished is not offered, not even in part.
     unfinished text[] := array(
         select u.parent_job_id || ' ' || u.step_key
         from steps_under_way u
         where u.stage_run_id = any (run_ids) and u.unfinished > 0);
 begin
-    select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration)
-    into readers, of_session, stages, iterations
+    select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration), array_agg(read.is_previous)
+    into readers, of_session, stages, iterations, previous
     from (
-        select r.id as reader, r.session_id, r.stage, r.iteration from stage_runs r where r.id = any (run_ids)
+        select r.id as reader, r.session_id, r.stage, r.iteration, false as is_previous from stage_runs r where r.id = any (run_ids)
         union all
-        select r.id, r.session_id, earlier.stage, earlier.iteration
+        select r.id, r.session_id, earlier.stage, earlier.iteration, earlier.is_previous
         from stage_runs r
         cross join lateral (
-            select distinct on (e.stage) e.stage, e.iteration
-            from stage_runs e
-            where e.session_id = r.session_id and e.stage <> r.stage and e.status = 'completed' and e.iteration <= r.iteration
-            order by e.stage, e.iteration desc) as earlier
+            -- What stood before this iteration is offered besides, to those who ask for it.
+            (select distinct on (e.stage) e.stage, e.iteration, false as is_previous
+             from stage_runs e
+             where e.session_id = r.session_id and e.stage <> r.stage and e.status = 'completed' and e.iteration <= r.iteration
+             order by e.stage, e.iteration desc)
+            union all
+            (select distinct on (e.stage) e.stage, e.iteration, true
+             from stage_runs e
+             where r.iteration > 1 and e.session_id = r.session_id and e.status = 'completed' and e.iteration < r.iteration
+             order by e.stage, e.iteration desc)) as earlier
         where r.id = any (run_ids)
     ) as read;
     return query
-        select read.reader, c.id, c.output_type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer
-        from unnest(readers, of_session, stages, iterations) as read(reader, session_id, stage, iteration)
+        select read.reader, c.id, null::uuid, c.output_type, c.stage, c.step_key, c.document_key, c.model, c.lineage_id, c.reviewer, true,
+               read.is_previous
+        from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
         join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
         join jobs j on j.id = c.job_id and j.status = 'completed'
         join jobs root on root.id = j.parent_job_id
-        where c.output_type = any (types) and c.root_id = c.id
+        where c.output_type = any (types) and c.root_id = c.id and c.mime_type = 'text/markdown'
           -- A model that failed is left out whole: half of its work would leave the other models with half of their inputs.
           and case when j.stage_run_id = read.reader
                    then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
                         and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
                    else root.status = 'completed' end
         union all
-        select run.id, r.id, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, null
+        -- Of an answer in JSON: its header, its document in the newest version, or the JSON itself where it stays JSON.
+        select made.reader, made.id, made.source_resource_id, made.output_type, made.stage, made.step_key,
+               made.document_key, made.model, made.lineage_id, made.reviewer, true, made.is_previous
+        from (
+            select distinct on (read.reader, read.is_previous, r.stage, r.step_key, r.model, r.lineage_id, r.reviewer)
+                   read.reader, read.is_previous, r.*
+            from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
+            join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
+                and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
+            join jobs j on j.id = r.job_id and j.status = 'completed'
+            join jobs root on root.id = j.parent_job_id
+            where r.output_type = any (types)
+              and case when j.stage_run_id = read.reader
+                       then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
+                            and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
+                       else root.status = 'completed' end
+            order by read.reader, read.is_previous, r.stage, r.step_key, r.model, r.lineage_id, r.reviewer,
+                     (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc
+        ) as made
+        union all
+        select run.id, r.id, null, r.resource_type, r.stage, null, r.document_key, r.model, r.lineage_id, r.reviewer, false, false
         from stage_runs run
         join sessions s on s.id = run.session_id
         join resources r on r.project_id = s.project_id and r.resource_type = any (types)
@@ -112,7 +141,8 @@ $$;
 -- The children that were planned, one element of each array a child; one that exists already is left as it is.
 create function _plan_children(
     ids uuid[], roots uuid[], step_keys text[], output_types text[], group_keys text[], document_keys text[], lineages uuid[],
-    reviewers text[], turns bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], relevances double precision[]
+    reviewers text[], made text[], turns bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], parts text[],
+    relevances double precision[]
 ) returns void
     language plpgsql
     security definer
@@ -123,20 +153,20 @@ declare
 begin
     with child as (
         insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
-                          lineage_id, reviewer, priority, max_retries, is_test_job, turn)
+                          lineage_id, reviewer, makes, priority, max_retries, is_test_job, turn)
         select c.id, root.session_id, root.stage_run_id, root.id, 'execute', c.step_key, root.model, c.group_key, c.output_type,
-               c.document_key, c.lineage_id, c.reviewer, root.priority, root.max_retries, root.is_test_job, c.turn
-        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, turns)
-            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, turn)
+               c.document_key, c.lineage_id, c.reviewer, c.makes, root.priority, root.max_retries, root.is_test_job, c.turn
+        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made, turns)
+            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, turn)
         join jobs root on root.id = c.root
         order by c.turn
         on conflict do nothing
         returning id
     )
     select array_agg(child.id) into inserted from child;
-    insert into job_inputs (job, position, artifact, role, relevance)
+    insert into job_inputs (job, position, artifact, role, part, relevance)
     select input.*
-    from unnest(input_jobs, positions, artifacts, roles, relevances) as input(job, position, artifact, role, relevance)
+    from unnest(input_jobs, positions, artifacts, roles, parts, relevances) as input(job, position, artifact, role, part, relevance)
     where cardinality(inserted) = cardinality(ids) or input.job = any (inserted);
     update sessions s
     set last_turn = lined_up.turn

@@ -121,6 +121,7 @@ as $$
 declare
     frozen_stages jsonb := _stored_stages(process);
     used_prompts  jsonb;
+    layouts       jsonb;
     overlays      jsonb;
     definition    text;
 begin
@@ -144,13 +145,17 @@ begin
         union
         select t ->> 'prompt_template_name'
         from jsonb_array_elements(frozen_stages) as s, jsonb_array_elements(s -> 'recipe' -> 'steps') as t));
+    select coalesce(jsonb_object_agg(t.key, t.body), '{}') into layouts
+    from _current_document_templates t
+    where t.key in (select step ->> 'document_key'
+                    from jsonb_array_elements(frozen_stages) as s, jsonb_array_elements(s -> 'recipe' -> 'steps') as step);
     select coalesce(jsonb_object_agg(stage, "values"), '{}') into overlays
     from (select distinct on (o.stage) o.stage, o."values"
           from domain_overlays o where o.domain = _freeze.domain order by o.stage, o.is_shipped) as effective;
     definition := encode(sha256(convert_to(
-        jsonb_build_array(process, domain, frozen_stages, used_prompts, overlays)::text, 'UTF8')), 'hex');
-    insert into definitions (id, process, domain, stages, prompts, overlays)
-    values (definition, process, domain, frozen_stages, used_prompts, overlays)
+        jsonb_build_array(process, domain, frozen_stages, used_prompts, layouts, overlays)::text, 'UTF8')), 'hex');
+    insert into definitions (id, process, domain, stages, prompts, documents, overlays)
+    values (definition, process, domain, frozen_stages, used_prompts, layouts, overlays)
     on conflict do nothing;
     return definition;
 end

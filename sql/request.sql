@@ -7,7 +7,8 @@
 create function _request_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
                    step_key text, model text, provider text, api text, api_model text, context_window bigint,
-                   max_output_tokens bigint, settings jsonb, call_no bigint, prompt text)
+                   max_output_tokens bigint, settings jsonb, call_no bigint, may_continue boolean, prompt text, turn_prompt text,
+                   so_far text, missing text[])
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -16,42 +17,61 @@ begin
     return query
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model, m.provider,
                p.api, m.api_model, m.context_window::bigint, least(m.max_output_tokens, run.max_output_tokens)::bigint, m.settings,
-               (select count(*) from model_calls c where c.job_id = j.id) + 1,
-               (select r.content from resources r where r.job_id = j.id)
+               (select count(*) from model_calls c where c.job_id = j.id) + 1, run.continue_until_complete,
+               (select r.content from resources r where r.job_id = j.id and r.resource_type = any (_prompt_types())),
+               continued.turn_prompt, continued.so_far,
+               case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
         join stage_runs run on run.id = j.stage_run_id
         left join _current_models m on m.name = j.model
-        left join _current_providers p on p.name = m.provider;
+        left join _current_providers p on p.name = m.provider
+        left join lateral (
+            -- What a job that mends an answer goes by: what was asked first, and what was answered.
+            select p.content as turn_prompt, c.content as so_far
+            from contributions c
+            join resources p on p.id = c.source_prompt_resource_id
+            where c.id = j.target_contribution_id) as continued on j.target_contribution_id is not null;
 end
 $$;
 
+-- The types of resource that a job has as its prompt.
+create function _prompt_types() returns text[]
+    language sql immutable parallel safe
+as $$
+    select array['turn_prompt', 'planner_prompt', 'continuation_prompt']
+$$;
+
 -- What these jobs were planned with, in order.
-create function _request_inputs(job_ids uuid[]) returns table (job_id uuid, artifact uuid, role text)
+create function _request_inputs(job_ids uuid[]) returns table (job_id uuid, artifact uuid, role text, part text)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    return query select i.job, i.artifact, i.role from job_inputs i where i.job = any (job_ids) order by i.job, i.position;
+    return query select i.job, i.artifact, i.role, i.part from job_inputs i where i.job = any (job_ids) order by i.job, i.position;
 end
 $$;
 
 -- Texts by their ids, each once however many jobs read it.
 create function _request_texts(ids uuid[])
-    returns table (id uuid, type text, name text, stage text, author text, reviewer text, document_key text, content text)
+    returns table (id uuid, type text, name text, stage text, author text, reviewer text, about text, document_key text, content text,
+                   has_front_matter boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, c.document_key, c.content
-        from contributions c where c.id = any (ids)
+        select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model), c.document_key, c.content, false
+        from contributions c left join jobs origin on origin.id = c.lineage_id
+        where c.id = any (ids)
         union all
-        select r.id, r.resource_type, r.name, r.stage, r.model, null, r.document_key, r.content
-        from resources r where r.id = any (ids);
+        select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer, nullif(origin.model, r.model), r.document_key,
+               r.content, r.resource_type = 'rendered_document'
+        from resources r left join jobs origin on origin.id = r.lineage_id
+        where r.id = any (ids);
 end
 $$;
 
@@ -78,9 +98,12 @@ create function _open_calls(job_ids uuid[], claim_ids bigint[], prompts text[]) 
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, model, document_key, lineage_id, mime_type, content)
-    select 'turn_prompt', s.project_id, s.id, j.id, run.stage, run.iteration, j.model, j.document_key, j.lineage_id,
-           'application/json', made.prompt
+    insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
+                           lineage_id, reviewer, version, mime_type, content)
+    select case when j.target_contribution_id is not null then 'continuation_prompt' when j.makes = 'header' then 'planner_prompt'
+                else 'turn_prompt' end,
+           s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
+           j.version, 'application/json', made.prompt
     from unnest(job_ids, claim_ids, prompts) as made(job_id, claim_id, prompt)
     join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
     join sessions s on s.id = j.session_id

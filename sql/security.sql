@@ -41,7 +41,7 @@ begin
                                 'resources', 'model_calls', 'claimers', 'claims', 'definitions', 'claim_ids'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
-    foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'processes', 'stages', 'domains',
+    foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
                                 'domain_overlays'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, 'where not is_shipped');
     end loop;
@@ -62,9 +62,9 @@ as $$
                                  '_claimer_key', '_any_claimer_works', '_worker_state', '_document_path', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
                                  '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
-                                 '_request_texts', '_request_prompts', '_open_calls', '_keep_replies') then kind = 'admin'
+                                 '_request_texts', '_request_prompts', '_open_calls', '_keep_replies', '_document_jobs', '_keep_documents') then kind = 'admin'
               when p.proname like '\_%' then false
-              when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_domain', 'define_process', 'define_stage',
+              when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_document_template', 'set_domain', 'define_process', 'define_stage',
                                  'set_config', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',
                                  'self_check', 'grant_user', 'grant_admin') then kind = 'admin'
               else true end

@@ -70,6 +70,7 @@ create table jobs (
     model                  text        not null,
     group_key              text        not null default '',
     output_type            text,
+    makes                  text        not null default 'text' check (makes in ('text', 'header', 'json', 'document')),
     document_key           text,
     lineage_id             uuid,
     reviewer               text,
@@ -100,6 +101,7 @@ create table jobs (
 comment on table jobs is 'Units of work. Rows move only through the verbs: claim_jobs, complete_job, fail_job, cancel, pause, resume, retry.';
 comment on column jobs.group_key is 'Which of the groups that a step fans out into this job works on; unique per stage run, step and model.';
 comment on column jobs.reviewer is 'The model whose review of the lineage this job writes or merges.';
+comment on column jobs.makes is 'What the answer is: a text, which is the document itself; a header; JSON; or JSON that is rendered into a document.';
 comment on column jobs.version is '1, and one more each time the same work is done anew.';
 comment on column jobs.attempt_count is 'Attempts charged to the job; a throttled call, a crash and a pause charge none.';
 comment on column jobs.status_before is 'Where the job goes back to when its claim, its wait or its pause ends.';
@@ -219,9 +221,11 @@ create table job_inputs (
     position  integer not null,
     artifact  uuid    not null,
     role      text    not null,
+    part      text,
     relevance double precision not null check (relevance between 0 and 1),
     primary key (job, position)
 );
+comment on column job_inputs.part is 'A JSON pointer to what is read of the artifact; all of it without one.';
 comment on table job_inputs is 'What each job was planned with, and so exactly what is sent; an artifact is a contribution or a resource.';
 
 create table contributions (
@@ -247,6 +251,7 @@ create table contributions (
     cached_tokens             bigint      not null default 0,
     raw_response              jsonb,
     content                   text        not null,
+    mime_type                 text        not null default 'text/markdown',
     created_at                timestamptz not null default _now(),
     unique (job_id, chunk_no)
 );
@@ -263,13 +268,18 @@ create table resources (
     job_id                 uuid,
     stage                  text,
     iteration              integer,
+    step_key               text,
+    output_type            text,
     model                  text,
     document_key           text,
     lineage_id             uuid,
+    reviewer               text,
     version                integer     not null default 1 check (version > 0),
     source_contribution_id uuid,
+    source_resource_id     uuid,
     name                   text,
     content                text        not null,
+    is_complete            boolean     not null default true,
     mime_type              text        not null default 'text/markdown',
     created_at             timestamptz not null default _now(),
     constraint resources_resource_type_check check (resource_type in (
@@ -280,8 +290,13 @@ create table resources (
 );
 create index resources_project on resources (project_id, resource_type) where job_id is null;
 create index resources_session on resources (session_id, stage, iteration) where job_id is null;
-create unique index resources_prompt on resources (job_id) where job_id is not null;
-comment on table resources is 'Every other text: prompts, seed prompts, documents, user files, feedback. A prompt is a JSON list of messages.';
+create index resources_made on resources (session_id, stage, iteration)
+    where resource_type in ('header_context', 'assembled_json', 'rendered_document');
+-- A job has one prompt and makes one text of each type.
+create unique index resources_of_job on resources (job_id, resource_type) where job_id is not null;
+comment on table resources is 'Every other text: prompts, seed prompts, headers, assembled answers, documents, user files, feedback. A prompt is a JSON list of messages.';
+comment on column resources.source_resource_id is 'Of a document, the assembled answer it was rendered from.';
+comment on column resources.is_complete is 'Whether an answer was neither cut off nor lacks anything that was asked for.';
 
 create table model_calls (
     id            uuid        primary key default _uuid_v7(),

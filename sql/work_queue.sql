@@ -18,7 +18,7 @@ $$;
 
 -- Claims up to "room" jobs for a claimer inside the server, under a claim of this id; test jobs are left to run_pending.
 create function _take(claimer text, room integer, claim uuid)
-    returns table (job_id uuid, claim_id bigint, session_id uuid, is_plan boolean)
+    returns table (job_id uuid, claim_id bigint, session_id uuid, kind text)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -31,7 +31,7 @@ begin
         return;
     end if;
     return query
-        select j.id, j.claim_id, j.session_id, j.kind = 'plan'
+        select j.id, j.claim_id, j.session_id, j.kind
         from _claim(claimer, room, null, not is_worker, claim) as j
         order by j.turn, j.id;
 end

@@ -15,7 +15,10 @@ mod keys;
 #[cfg(test)]
 mod laws;
 mod list;
+mod verdict;
 mod wrapping;
+
+pub use verdict::{Verdict, Wanted, verdict};
 
 use crate::json::{self, Unreadable};
 use serde_json::{Map, Value};

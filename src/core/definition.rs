@@ -6,6 +6,7 @@
 
 use crate::prompt::{Message, PromptError, Role, Templates};
 use crate::recipe::{HEADER_CONTEXT, Problems, Recipe, Step};
+use crate::render::{self, FrontMatter, Layouts, Rendered};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub struct Definition {
     pub stages: Vec<Stage>,
     overlays: Map<String, Value>,
     templates: Templates,
+    layouts: Layouts,
 }
 
 /// One stage.
@@ -52,6 +54,8 @@ pub struct Document {
     pub author: Option<String>,
     /// The model whose view it carries.
     pub reviewer: Option<String>,
+    /// The model whose proposal it is about, where that is not its author.
+    pub about: Option<String>,
     /// Its document key.
     pub document_key: Option<String>,
     /// The text.
@@ -93,6 +97,7 @@ impl Definition {
         domain: String,
         stages: &Value,
         prompts: Value,
+        documents: Value,
         overlays: Value,
     ) -> Result<Self, DefinitionError> {
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -104,11 +109,13 @@ impl Definition {
                 seed_prompt_template: text(stage, "seed_prompt_template"),
             })
         });
-        let bodies = |prompts| match prompts {
-            Value::Object(bodies) => bodies.into_iter().collect(),
-            _ => Vec::new(),
+        let bodies = |templates| {
+            let templates = match templates {
+                Value::Object(bodies) => bodies,
+                _ => Map::new(),
+            };
+            templates.into_iter().filter_map(|(name, body)| Some((name, body.as_str()?.to_owned())))
         };
-        let bodies = bodies(prompts).into_iter().filter_map(|(name, body)| Some((name, body.as_str()?.to_owned())));
         Ok(Definition {
             process,
             domain,
@@ -117,7 +124,8 @@ impl Definition {
                 Value::Object(overlays) => overlays,
                 _ => Map::new(),
             },
-            templates: Templates::new(bodies)?,
+            templates: Templates::new(bodies(prompts))?,
+            layouts: Layouts::new(bodies(documents))?,
         })
     }
 
@@ -167,14 +175,21 @@ impl Definition {
         missing: &[String],
         shape: &Value,
     ) -> Result<Vec<Message>, PromptError> {
-        let text = || json!("The text of this part.");
-        let wanted: Map<String, Value> =
-            missing.iter().map(|key| (key.clone(), shape.get(key).cloned().unwrap_or_else(text))).collect();
+        let wanted = wanted(missing, shape);
         let asked = self.templates.render(REPAIR, &json!({"missing": missing, "shape": wanted}))?;
         let mut messages = turn_messages.to_vec();
         messages.push(Message { role: Role::Assistant, content: so_far.to_owned() });
         messages.push(Message { role: Role::User, content: asked.trim_end().to_owned() });
         Ok(messages)
+    }
+
+    /// The document that an answer becomes, titled as its step is.
+    pub fn document(&self, stage: &str, step_key: &str, content: &Value, front: &FrontMatter) -> Rendered {
+        let title = match self.step(stage, step_key) {
+            Some(step) if step.name != step.key => step.name.clone(),
+            _ => render::title(&front.document),
+        };
+        render::markdown(Some((&self.layouts, &front.document)), content, front, &title)
     }
 
     /// What every prompt of a stage may say: the request, the place in the process, the overlay of the domain.
@@ -207,11 +222,35 @@ impl Turn {
     }
 }
 
+/// The shape of what is missing. A document that a header does not speak of is missing from a list, as in `list[document]`.
+fn wanted(missing: &[String], shape: &Value) -> Map<String, Value> {
+    let mut wanted = Map::new();
+    for key in missing {
+        let entry = key.strip_suffix(']').and_then(|key| key.split_once('['));
+        let entry = entry.and_then(|(list, document)| {
+            let entries = shape.get(list)?.as_array()?;
+            Some((list, entries.iter().find(|entry| entry["document_key"] == *document)?))
+        });
+        match entry {
+            Some((list, entry)) => {
+                if let Value::Array(entries) = wanted.entry(list).or_insert_with(|| json!([])) {
+                    entries.push(entry.clone());
+                }
+            }
+            None => {
+                let shape = shape.get(key).cloned().unwrap_or_else(|| json!("The text of this part."));
+                wanted.insert(key.clone(), shape);
+            }
+        }
+    }
+    wanted
+}
+
 impl Document {
     fn values(&self) -> Value {
         json!({
             "type": self.r#type, "role": self.role, "name": self.name, "stage": self.stage, "author": self.author,
-            "reviewer": self.reviewer, "document_key": self.document_key, "content": &*self.content,
+            "reviewer": self.reviewer, "about": self.about, "document_key": self.document_key, "content": &*self.content,
         })
     }
 }

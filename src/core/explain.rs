@@ -105,6 +105,7 @@ fn sources<'a>(recipe: &Recipe, slug: &str, there: impl Iterator<Item = &'a Sour
                 lineage_id: None,
                 reviewer: None,
                 previous_iteration: false,
+                json_id: None,
             });
         }
     }

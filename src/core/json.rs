@@ -61,6 +61,16 @@ pub fn all(text: &str) -> Result<Vec<Found>, Unreadable> {
     gather(text, 0)
 }
 
+/// The part of a JSON text that a pointer names: a text as it is, anything else as JSON; nothing where there is no such part.
+pub fn part(text: &str, pointer: &str) -> String {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    match value.pointer(pointer) {
+        Some(Value::String(text)) => text.clone(),
+        Some(part) => serde_json::to_string_pretty(part).unwrap_or_default(),
+        None => String::new(),
+    }
+}
+
 /// The JSON of a text; of several values the longest object, else the longest list.
 pub fn read(text: &str) -> Result<Found, Unreadable> {
     let mut found = all(text)?;

@@ -29,6 +29,9 @@ pub const MAX_LINKS: usize = 1_000_000;
 pub struct Source {
     /// Its id.
     pub id: String,
+    /// The id of the JSON it was rendered from, which is what a part is taken from.
+    #[serde(default)]
+    pub json_id: Option<String>,
     /// Its type: the `output_type` of the step that made it, or a type the shell provides.
     pub r#type: String,
     /// The stage it was made in; `None` is the stage being planned.
@@ -77,6 +80,8 @@ pub struct ChildInput {
     pub artifact: String,
     /// What the prompt calls it.
     pub role: String,
+    /// A JSON pointer to the part of it that is read; the whole without one.
+    pub part: Option<String>,
     /// How long compression keeps it.
     pub relevance: f64,
 }
@@ -152,6 +157,7 @@ pub fn product(step: &Step, stage: Option<&str>, child: &Child) -> Source {
         lineage_id: if child.starts_lineage { Some(id.clone()) } else { child.lineage_id.clone() },
         reviewer: child.reviewer.clone(),
         previous_iteration: false,
+        json_id: None,
         id,
     }
 }

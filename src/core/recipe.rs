@@ -16,7 +16,7 @@ mod reader;
 mod validate;
 mod words;
 
-pub use words::{FileType, FromModels, JobType, Strategy, UnknownWord};
+pub use words::{FileType, FromModels, JobType, Makes, Strategy, UnknownWord};
 
 /// The most steps one recipe may have.
 pub const MAX_STEPS: usize = 1000;
@@ -290,6 +290,16 @@ impl Step {
             Some(Value::Object(fields)) => fields.keys().cloned().collect(),
             Some(Value::Array(names)) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// What its answer is: JSON where it asks for keys, else a text.
+    pub fn makes(&self) -> Makes {
+        match (self.content_keys().is_empty(), self.job_type, self.file_type) {
+            (true, ..) => Makes::Text,
+            (false, JobType::Plan, _) => Makes::Header,
+            (false, JobType::Execute, FileType::Json) => Makes::Json,
+            (false, JobType::Execute, FileType::Markdown) => Makes::Document,
         }
     }
 

@@ -47,6 +47,12 @@ pub fn markdown(layout: Option<(&Layouts, &str)>, content: &Value, front: &Front
     Rendered { markdown: format!("{front}\n{}\n", body.trim_end()), notes }
 }
 
+/// A document without what stands at its head; one that somebody wrote without a head is all body.
+pub fn body(markdown: &str) -> &str {
+    let rest = markdown.strip_prefix("---\n").and_then(|head| head.split_once("\n---\n"));
+    rest.map_or(markdown, |(_, body)| body.trim_start_matches('\n'))
+}
+
 fn plain(content: &Value, title: &str) -> String {
     let mut page = generic::Page::default();
     page.block(&format!("# {}", prose::line(title)));

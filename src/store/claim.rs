@@ -6,7 +6,7 @@ use crate::error::Error;
 use pgrx::Uuid;
 use std::collections::HashSet;
 
-const TAKE: &str = "select job_id, claim_id, session_id, is_plan from dialectic._take($1, $2, $3)";
+const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3)";
 const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
@@ -18,7 +18,28 @@ pub(crate) struct Claim {
     pub(crate) job: Uuid,
     pub(crate) id: i64,
     pub(crate) session: Uuid,
-    pub(crate) is_plan: bool,
+    pub(crate) work: Work,
+}
+
+/// What there is to do for a claimed job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Plan its stage.
+    Plan,
+    /// Call its model.
+    Call,
+    /// Render its document.
+    Render,
+}
+
+impl Work {
+    fn of(kind: &str) -> Self {
+        match kind {
+            "plan" => Work::Plan,
+            "render" => Work::Render,
+            _ => Work::Call,
+        }
+    }
 }
 
 /// Claims up to `room` due jobs, recorded as one batch.
@@ -26,7 +47,7 @@ pub(crate) fn take(claimer: &str, room: usize) -> Result<(Uuid, Vec<Claim>), Err
     let room = i32::try_from(room).unwrap_or(i32::MAX);
     let batch = _uuid_v7();
     let claims = query(TAKE, &[claimer.into(), room.into(), batch.into()], |row| {
-        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, is_plan: must(row, 4)? })
+        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
     })?;
     Ok((batch, claims))
 }

@@ -9,8 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-const READ: &str =
-    "select process, domain, stages, prompts, overlays from dialectic.definitions where id operator(pg_catalog.=) $1";
+const READ: &str = "select process, domain, stages, prompts, documents, overlays from dialectic.definitions where id operator(pg_catalog.=) $1";
 
 /// How many definitions a process keeps.
 const KEPT: usize = 16;
@@ -31,13 +30,14 @@ pub(crate) fn definition(id: &str) -> Result<Arc<Definition>, Error> {
             must::<JsonB>(row, 3)?,
             must::<JsonB>(row, 4)?,
             must::<JsonB>(row, 5)?,
+            must::<JsonB>(row, 6)?,
         ))
     })?;
-    let Some((process, domain, stages, prompts, overlays)) = stored.into_iter().next() else {
+    let Some((process, domain, stages, prompts, documents, overlays)) = stored.into_iter().next() else {
         return Err(Error::Gone(format!("definition \"{id}\" does not exist")));
     };
     let read = crate::api::prompt::deep(|| {
-        Definition::read(process, domain, &stages.0, prompts.0, overlays.0).map_err(Error::from)
+        Definition::read(process, domain, &stages.0, prompts.0, documents.0, overlays.0).map_err(Error::from)
     })?;
     let read = Arc::new(read);
     DEFINITIONS.with_borrow_mut(|definitions| {

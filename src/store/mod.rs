@@ -3,6 +3,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod definition;
+pub(crate) mod document;
 pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod request;

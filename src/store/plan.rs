@@ -16,8 +16,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_turn, min_models \
      from dialectic._plan_roots($1, $2)";
 const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
-const SOURCES: &str = "select stage_run_id, id, type, stage, document_key, model, lineage_id, reviewer from dialectic._plan_sources($1, $2)";
-const CHILDREN: &str = "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, is_previous \
+     from dialectic._plan_sources($1, $2)";
+const CHILDREN: &str =
+    "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 const SETTLE: &str = "select dialectic._plan_settle($1, $2, $3, $4)";
 
 struct Root {
@@ -143,13 +145,14 @@ impl Planner {
         let rows = query(SOURCES, &args, |row| {
             let source = Source {
                 id: must::<Uuid>(row, 2)?.to_string(),
-                r#type: must(row, 3)?,
-                stage: row.get(4)?,
-                document_key: row.get(5)?,
-                model: row.get(6)?,
-                lineage_id: row.get::<Uuid>(7)?.map(|id| id.to_string()),
-                reviewer: row.get(8)?,
-                previous_iteration: false,
+                json_id: row.get::<Uuid>(3)?.map(|id| id.to_string()),
+                r#type: must(row, 4)?,
+                stage: row.get(5)?,
+                document_key: row.get(6)?,
+                model: row.get(7)?,
+                lineage_id: row.get::<Uuid>(8)?.map(|id| id.to_string()),
+                reviewer: row.get(9)?,
+                previous_iteration: must(row, 10)?,
             };
             Ok((must::<Uuid>(row, 1)?, source))
         })?;
@@ -239,6 +242,16 @@ fn someone_works(progress: &[Progress], model: &str) -> bool {
     })
 }
 
+/// An artifact that a child reads.
+struct Link {
+    job: Uuid,
+    position: i32,
+    artifact: Option<Uuid>,
+    role: String,
+    part: Option<String>,
+    relevance: f64,
+}
+
 /// Children as columns.
 #[derive(Default)]
 struct Rows {
@@ -250,8 +263,9 @@ struct Rows {
     document_keys: Vec<Option<String>>,
     lineages: Vec<Option<Uuid>>,
     reviewers: Vec<Option<String>>,
+    made: Vec<&'static str>,
     turns: Vec<i64>,
-    inputs: Vec<(Uuid, i32, Option<Uuid>, String, f64)>,
+    inputs: Vec<Link>,
 }
 
 impl Rows {
@@ -271,10 +285,18 @@ impl Rows {
                 child.lineage_id.as_deref().and_then(uuid)
             });
             self.reviewers.push(child.reviewer);
+            self.made.push(step.makes().as_str());
             self.turns.push(*last_turn);
             for (position, input) in child.inputs.into_iter().enumerate() {
                 let position = i32::try_from(position + 1).unwrap_or(i32::MAX);
-                self.inputs.push((id, position, uuid(&input.artifact), input.role, input.relevance));
+                self.inputs.push(Link {
+                    job: id,
+                    position,
+                    artifact: uuid(&input.artifact),
+                    role: input.role,
+                    part: input.part,
+                    relevance: input.relevance,
+                });
             }
         }
     }
@@ -290,8 +312,9 @@ impl Rows {
         self.document_keys.truncate(first);
         self.lineages.truncate(first);
         self.reviewers.truncate(first);
+        self.made.truncate(first);
         self.turns.truncate(first);
-        self.inputs.retain(|(job, ..)| !gone.contains(job));
+        self.inputs.retain(|input| !gone.contains(&input.job));
     }
 
     fn insert(self) -> Result<(), Error> {
@@ -299,13 +322,14 @@ impl Rows {
             return Ok(());
         }
         let (mut jobs, mut positions, mut artifacts) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut roles, mut relevances) = (Vec::new(), Vec::new());
-        for (job, position, artifact, role, relevance) in self.inputs {
-            jobs.push(job);
-            positions.push(position);
-            artifacts.push(artifact);
-            roles.push(role);
-            relevances.push(relevance);
+        let (mut roles, mut parts, mut relevances) = (Vec::new(), Vec::new(), Vec::new());
+        for input in self.inputs {
+            jobs.push(input.job);
+            positions.push(input.position);
+            artifacts.push(input.artifact);
+            roles.push(input.role);
+            parts.push(input.part);
+            relevances.push(input.relevance);
         }
         let args = [
             self.ids.into(),
@@ -316,11 +340,13 @@ impl Rows {
             self.document_keys.into(),
             self.lineages.into(),
             self.reviewers.into(),
+            self.made.into(),
             self.turns.into(),
             jobs.into(),
             positions.into(),
             artifacts.into(),
             roles.into(),
+            parts.into(),
             relevances.into(),
         ];
         query(CHILDREN, &args, |_| Ok(())).map(drop)

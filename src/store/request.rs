@@ -2,26 +2,27 @@
 
 use super::{must, query};
 use crate::error::Error;
+use crate::store::claim::{Claim, Work};
 use crate::store::definition::definition;
 use dialectic_core::definition::{Definition, Document, Turn};
+use dialectic_core::json;
+use dialectic_core::render::body;
 use pgrx::{JsonB, Uuid};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, provider, api, \
-     api_model, context_window, max_output_tokens, settings, call_no, prompt from dialectic._request_jobs($1)";
-const INPUTS: &str = "select job_id, artifact, role from dialectic._request_inputs($1)";
-const TEXTS: &str =
-    "select id, type, name, stage, author, reviewer, document_key, content from dialectic._request_texts($1)";
+     api_model, context_window, max_output_tokens, settings, call_no, may_continue, prompt, turn_prompt, so_far, missing \
+     from dialectic._request_jobs($1)";
+const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
+const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const OPEN: &str = "select dialectic._open_calls($1, $2, $3)";
 
 /// A claimed job on its way to becoming a request.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    pub(crate) job: Uuid,
-    pub(crate) claim: i64,
-    pub(crate) session: Uuid,
+    pub(crate) claim: Claim,
     pub(crate) definition: Arc<Definition>,
     pub(crate) turn: Turn,
     /// The provider, its api and the rest; none when the model does not exist any more.
@@ -29,6 +30,21 @@ pub(crate) struct Draft {
     pub(crate) call_no: u32,
     /// The prompt, where an earlier attempt has saved it.
     pub(crate) saved: Option<String>,
+    /// Whether what an answer lacks is asked for.
+    pub(crate) may_continue: bool,
+    /// What is to be mended.
+    pub(crate) mending: Option<Mending>,
+}
+
+/// An answer that lacks something.
+#[derive(Debug)]
+pub(crate) struct Mending {
+    /// The messages it answered, as JSON.
+    pub(crate) turn: String,
+    /// The answer.
+    pub(crate) so_far: String,
+    /// The keys it lacks.
+    pub(crate) missing: Vec<String>,
 }
 
 /// The model as the catalog has it now.
@@ -48,6 +64,7 @@ struct Text {
     stage: Option<String>,
     author: Option<String>,
     reviewer: Option<String>,
+    about: Option<String>,
     document_key: Option<String>,
     content: Arc<str>,
 }
@@ -63,25 +80,26 @@ pub(crate) fn drafts(jobs: Vec<Uuid>) -> Result<Vec<Draft>, Error> {
         return Ok(Vec::new());
     }
     let mut rows = read_jobs(jobs)?;
-    let unsaved: Vec<Uuid> = rows.iter().filter(|row| row.draft.saved.is_none()).map(|row| row.draft.job).collect();
+    let unsaved: Vec<Uuid> =
+        rows.iter().filter(|row| row.draft.saved.is_none()).map(|row| row.draft.claim.job).collect();
     let projects: HashSet<Uuid> = rows.iter().filter(|row| row.draft.saved.is_none()).map(|row| row.project).collect();
     let inputs = query(INPUTS, &[unsaved.into()], |row| {
-        Ok((must::<Uuid>(row, 1)?, must::<Uuid>(row, 2)?, must::<String>(row, 3)?))
+        Ok((must::<Uuid>(row, 1)?, must::<Uuid>(row, 2)?, must::<String>(row, 3)?, row.get::<String>(4)?))
     })?;
-    let texts = read_texts(inputs.iter().map(|(_, artifact, _)| *artifact).collect())?;
+    let texts = read_texts(inputs.iter().map(|(_, artifact, ..)| *artifact).collect())?;
     let prompts: HashMap<Uuid, Arc<str>> = query(PROMPTS, &[projects.into_iter().collect::<Vec<_>>().into()], |row| {
         Ok((must::<Uuid>(row, 1)?, must::<&str>(row, 2)?.into()))
     })?
     .into_iter()
     .collect();
     let mut documents: HashMap<Uuid, Vec<Document>> = HashMap::new();
-    for (job, artifact, role) in inputs {
+    for (job, artifact, role, part) in inputs {
         if let Some(text) = texts.get(&artifact) {
-            documents.entry(job).or_default().push(text.as_document(role));
+            documents.entry(job).or_default().push(text.as_document(role, part.as_deref()));
         }
     }
     for row in &mut rows {
-        row.draft.turn.documents = documents.remove(&row.draft.job).unwrap_or_default();
+        row.draft.turn.documents = documents.remove(&row.draft.claim.job).unwrap_or_default();
         if let Some(prompt) = prompts.get(&row.project) {
             row.draft.turn.original_user_request = Arc::clone(prompt);
         }
@@ -112,15 +130,20 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
             documents: Vec::new(),
         };
         let call_no = u32::try_from(must::<i64>(row, 16)?).unwrap_or(u32::MAX);
+        let mending = match (row.get::<String>(19)?, row.get::<String>(20)?) {
+            (Some(turn), Some(so_far)) => Some(Mending { turn, so_far, missing: row.get(21)?.unwrap_or_default() }),
+            _ => None,
+        };
         Ok((
             (must::<Uuid>(row, 1)?, must::<i64>(row, 2)?, must::<Uuid>(row, 3)?, must::<Uuid>(row, 4)?),
-            (must::<String>(row, 5)?, turn, model, call_no, row.get::<String>(17)?),
+            (must::<String>(row, 5)?, turn, model, call_no, must::<bool>(row, 17)?, row.get::<String>(18)?, mending),
         ))
     })?;
     rows.into_iter()
-        .map(|((job, claim, session, project), (definition_id, turn, model, call_no, saved))| {
+        .map(|((job, id, session, project), (definition_id, turn, model, call_no, may_continue, saved, mending))| {
             let definition = definition(&definition_id)?;
-            Ok(Row { project, draft: Draft { job, claim, session, definition, turn, model, call_no, saved } })
+            let claim = Claim { job, id, session, work: Work::Call };
+            Ok(Row { project, draft: Draft { claim, definition, turn, model, call_no, saved, may_continue, mending } })
         })
         .collect()
 }
@@ -134,8 +157,12 @@ fn read_texts(ids: HashSet<Uuid>) -> Result<HashMap<Uuid, Text>, Error> {
             stage: row.get(4)?,
             author: row.get(5)?,
             reviewer: row.get(6)?,
-            document_key: row.get(7)?,
-            content: must::<&str>(row, 8)?.into(),
+            about: row.get(7)?,
+            document_key: row.get(8)?,
+            content: match must::<bool>(row, 10)? {
+                true => body(must::<&str>(row, 9)?).into(),
+                false => must::<&str>(row, 9)?.into(),
+            },
         };
         Ok((must::<Uuid>(row, 1)?, text))
     })?;
@@ -143,7 +170,7 @@ fn read_texts(ids: HashSet<Uuid>) -> Result<HashMap<Uuid, Text>, Error> {
 }
 
 impl Text {
-    fn as_document(&self, role: String) -> Document {
+    fn as_document(&self, role: String, part: Option<&str>) -> Document {
         Document {
             r#type: self.r#type.clone(),
             role,
@@ -151,8 +178,12 @@ impl Text {
             stage: self.stage.clone(),
             author: self.author.clone(),
             reviewer: self.reviewer.clone(),
+            about: self.about.clone(),
             document_key: self.document_key.clone(),
-            content: Arc::clone(&self.content),
+            content: match part {
+                Some(part) => json::part(&self.content, part).into(),
+                None => Arc::clone(&self.content),
+            },
         }
     }
 }

@@ -59,7 +59,7 @@ fn combiner() -> Vec<Message> {
     let mut texts = overlay("general")["stages"]["*"].as_object().unwrap().clone();
     texts.extend(overlay("general")["stages"]["synthesis"].as_object().unwrap().clone());
     let document = |kind: &str, author: &str, content: &str| {
-        json!({"type": kind, "role": kind, "name": null, "stage": kind, "author": author, "reviewer": null,
+        json!({"type": kind, "role": kind, "name": null, "stage": kind, "author": author, "reviewer": null, "about": null,
                "document_key": null, "content": content})
     };
     let values = json!({

@@ -260,7 +260,7 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
                  "overlay": {{"role": "ROLE", "style_guide": "STYLE", "stage_instructions": "INSTRUCTIONS"}},
                  "step": {{"key": "k", "name": "n", "output_type": "thesis", "document_key": "d"}}, "content_keys": {keys},
                  "content_to_include": {{"title": "HINT"}}, "missing": ["title"], "shape": {{"title": "HINT"}},
-                 "documents": [{{"type": "thesis", "author": "sim-b", "reviewer": null, "stage": "thesis", "content": "DOCUMENT"}}]}}"#
+                 "documents": [{{"type": "thesis", "author": "sim-b", "reviewer": null, "about": null, "stage": "thesis", "content": "DOCUMENT"}}]}}"#
         ))
         .expect("values");
         for name in &names {

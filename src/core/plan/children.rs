@@ -49,8 +49,12 @@ impl<'a> Children<'a> {
                 return Err(missing(self.step, input, &message));
             }
             inputs.extend(sources.iter().map(|source| ChildInput {
-                artifact: source.id.clone(),
+                artifact: match (&input.part, &source.json_id) {
+                    (Some(_), Some(json)) => json.clone(),
+                    _ => source.id.clone(),
+                },
                 role: input.role().to_owned(),
+                part: input.part.clone(),
                 relevance: input.relevance,
             }));
             // The iteration before had other lineages; reading it is no descent.

@@ -98,6 +98,20 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What the answer of a step is.
+    Makes is "product" {
+        /// A text, which is the document itself.
+        Text = "text",
+        /// The decisions that a model's documents share, as JSON.
+        Header = "header",
+        /// JSON that stays JSON.
+        Json = "json",
+        /// JSON that is rendered into a document for people.
+        Document = "document",
+    }
+}
+
+vocabulary! {
     /// Whose artifacts are meant.
     FromModels is "choice of models" {
         /// Those of the model that reads.

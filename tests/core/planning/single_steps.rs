@@ -165,6 +165,7 @@ proptest! {
             lineage_id: [None, Some("K"), Some("L")][n / 3 % 3].map(str::to_owned),
             reviewer: [None, Some("ada"), Some("bob")][n / 9 % 3].map(str::to_owned),
             previous_iteration: false,
+            json_id: None,
         };
         let sorted: Vec<Source> = (0..40).map(make).collect();
         let shuffled: Vec<Source> = order.into_iter().map(make).collect();

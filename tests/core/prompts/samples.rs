@@ -61,7 +61,8 @@ pub(super) fn definition(process: &str, domain: &str) -> Definition {
 
 pub(super) fn with(process: &str, domain: &str, stages: &Value, overlays: Value) -> Definition {
     let prompts: Map<String, Value> = bodies().into_iter().map(|(name, body)| (name, json!(body))).collect();
-    Definition::read(process.to_owned(), domain.to_owned(), stages, Value::Object(prompts), overlays).unwrap()
+    Definition::read(process.to_owned(), domain.to_owned(), stages, Value::Object(prompts), Value::Null, overlays)
+        .unwrap()
 }
 
 /// The domain a process is shown in.
@@ -115,6 +116,7 @@ fn documents(process: &str, stage: &str, step: &Step, input: &Input) -> Vec<Docu
         stage: Some(stage.to_owned()).filter(|_| input.r#type != "initial_user_prompt"),
         author: author.map(str::to_owned),
         reviewer: reviewer.map(str::to_owned),
+        about: reviewer.filter(|_| author != Some("sim-a")).map(|_| "sim-a".to_owned()),
         document_key: input.document_key.clone(),
         content: match input.r#type.as_str() {
             "header_context" => header(stage, step).into(),

@@ -50,6 +50,7 @@ fn plain(template: &str, documents: Vec<Document>) -> Result<String, String> {
         &stages,
         json!({"t": template}),
         json!({}),
+        json!({}),
     );
     let turn = Turn {
         stage: "only".into(),
@@ -71,6 +72,7 @@ fn document(r#type: &str, content: &str) -> Document {
         stage: None,
         author: None,
         reviewer: None,
+        about: None,
         document_key: None,
         content: content.into(),
     }

@@ -174,11 +174,11 @@ fn what_a_model_leaves_out_it_supplies_when_asked() {
     let settings = json!({"omit_keys": ["review_metadata", "context_for_documents[feature_spec]"]});
     let first = asked("sim-b", header(), settings);
     let value = object(&first);
-    assert_eq!(keys(&value), ["context_for_documents", "system_materials"]);
+    assert_eq!(keys(&value), ["system_materials", "context_for_documents"]);
     assert_eq!(value["context_for_documents"].as_array().unwrap().len(), 2);
     let missing = "review_metadata, context_for_documents[feature_spec]";
     let supplied = object(&repair(first.clone(), missing));
-    assert_eq!(keys(&supplied), ["context_for_documents", "review_metadata"]);
+    assert_eq!(keys(&supplied), ["review_metadata", "context_for_documents"]);
     let entries = supplied["context_for_documents"].as_array().unwrap();
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0]["document_key"], "feature_spec");

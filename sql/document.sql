@@ -1,0 +1,120 @@
+-- Documents: what follows from an answer in JSON. A header and an assembled answer are kept as texts of their own; a document is
+-- rendered from its answer by a job of its own; what an answer lacks is asked for once, by a job that mends it.
+--
+-- How JSON is read and how it becomes Markdown is the core's business. Nothing here calls a model.
+
+-- For answers that were just saved (ids): their content in normal form, or the keys that they lack. One element of each array an
+-- answer; those whose claim is not current are left out.
+create function _follow_answers(current uuid[], job_ids uuid[], ids uuid[], contents text[], missing jsonb[], complete boolean[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
+                           lineage_id, reviewer, version, source_contribution_id, is_complete, mime_type, content)
+    select case j.makes when 'header' then 'header_context' else 'assembled_json' end, s.project_id, s.id, j.id, run.stage, run.iteration,
+           j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer, j.version,
+           coalesce(j.target_contribution_id, r.id), r.is_complete, 'application/json', r.content
+    from unnest(job_ids, ids, contents, complete) as r(job_id, id, content, is_complete)
+    join jobs j on j.id = r.job_id and j.id = any (current)
+    join sessions s on s.id = j.session_id
+    join stage_runs run on run.id = j.stage_run_id
+    where r.content is not null;
+
+    insert into jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, lineage_id,
+                      reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, turn, payload)
+    select j.session_id, j.stage_run_id, j.parent_job_id, case when r.missing is null then 'render' else 'execute' end,
+           j.step_key, j.model, j.group_key, j.output_type, j.makes, j.document_key, j.lineage_id, j.reviewer, j.version,
+           case when r.missing is null then 'pending' else 'pending_continuation' end,
+           case when r.missing is null then j.continuation_count else j.continuation_count + 1 end,
+           coalesce(j.target_contribution_id, r.id), j.priority, j.max_retries, j.is_test_job, greatest(j.turn, _claim_turn()),
+           case when r.missing is null then '{}' else jsonb_build_object('missing', r.missing) end
+    from unnest(job_ids, ids, contents, missing) as r(job_id, id, content, missing)
+    join jobs j on j.id = r.job_id and j.id = any (current)
+    where r.missing is not null or (r.content is not null and j.makes = 'document')
+    on conflict do nothing;
+end
+$$;
+
+-- What these claimed render jobs make a document from: the assembled answer and what its head says.
+create function _document_jobs(job_ids uuid[])
+    returns table (job_id uuid, claim_id bigint, session_id uuid, definition_id text, project text, stage text, iteration integer,
+                   step_key text, model text, document_key text, version integer, tokens bigint, cost text, sources text[], content text)
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return query
+        select j.id, j.claim_id, s.id, s.definition_id, p.name, run.stage, run.iteration, j.step_key, j.model,
+               coalesce(j.document_key, j.output_type), j.version, spent.tokens::bigint, round(spent.cost / 1000000.0, 6)::text,
+               _source_names(c.job_id), a.content
+        from unnest(job_ids) as claimed(id)
+        join jobs j on j.id = claimed.id and j.claim_id is not null
+        join sessions s on s.id = j.session_id
+        join projects p on p.id = s.project_id
+        join stage_runs run on run.id = j.stage_run_id
+        join contributions c on c.id = j.target_contribution_id
+        join resources a on a.session_id = s.id and a.stage = run.stage and a.iteration = run.iteration
+            and a.resource_type = 'assembled_json' and a.source_contribution_id = c.id
+        cross join lateral (
+            select coalesce(sum(m.input_tokens + m.output_tokens), 0) as tokens, coalesce(sum(m.cost), 0) as cost
+            from (select c.job_id union select chunk.job_id from contributions chunk where chunk.root_id = c.id and chunk.root_id <> chunk.id) as wrote
+            join model_calls m on m.job_id = wrote.job_id) as spent;
+end
+$$;
+
+-- What a job read, each as stage/author/document.
+create function _source_names(job uuid) returns text[]
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return array(
+        select concat_ws('/', t.stage, t.model, coalesce(t.key, t.name))
+        from job_inputs i
+        cross join lateral (
+            select c.stage, c.model, coalesce(c.document_key, c.output_type) as key, null as name from contributions c where c.id = i.artifact
+            union all
+            select r.stage, r.model, coalesce(r.document_key, r.output_type, r.resource_type), r.name from resources r where r.id = i.artifact
+        ) as t
+        where i.job = _source_names.job
+        order by i.position);
+end
+$$;
+
+-- Keeps the documents that were rendered, and finishes their jobs; returns those whose claim was still theirs.
+create function _keep_documents(job_ids uuid[], claim_ids bigint[], texts text[]) returns setof uuid
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    current uuid[];
+begin
+    perform from sessions s
+    where s.id in (select j.session_id from jobs j where j.id = any (job_ids))
+    order by s.id
+    for no key update;
+    current := array(
+        select j.id
+        from unnest(job_ids, claim_ids) as r(job_id, claim_id)
+        join jobs j on j.id = r.job_id and j.claim_id = r.claim_id);
+    insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
+                           lineage_id, reviewer, version, source_contribution_id, source_resource_id, is_complete, content)
+    select 'rendered_document', s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model,
+           coalesce(j.document_key, j.output_type), j.lineage_id, j.reviewer, j.version, j.target_contribution_id, a.id, a.is_complete, r.text
+    from unnest(job_ids, texts) as r(job_id, text)
+    join jobs j on j.id = r.job_id and j.id = any (current)
+    join sessions s on s.id = j.session_id
+    join stage_runs run on run.id = j.stage_run_id
+    join resources a on a.session_id = s.id and a.stage = run.stage and a.iteration = run.iteration
+        and a.resource_type = 'assembled_json' and a.source_contribution_id = j.target_contribution_id
+    on conflict do nothing;
+    update jobs j
+    set status = 'completed', completed_at = _now(), attempt_count = j.attempt_count + 1, error_details = null,
+        status_before = null, claim_id = null, claimed_by = null, lease_until = null
+    where j.id = any (current);
+    return query select * from unnest(current);
+end
+$$;

@@ -11,6 +11,7 @@ mod generic;
 mod layout;
 mod matrix;
 mod node;
+mod points;
 mod prose;
 mod table;
 mod words;

@@ -60,6 +60,10 @@ fn what_stands_beside_the_wrapper_stays_but_other_documents_do_not() {
         accept(r#"{"document_key": "x", "content": {"summary": "s", "strengths": []}, "score": 3, "title": "T"}"#);
     assert_eq!(answer.content, json!({"summary": "s", "strengths": [], "score": 3, "title": "T"}));
     assert_eq!(answer.missing, ["features", "proposal"]);
+    let answer = accept(r#"{"content": {"summary": "inner"}, "summary": "outer"}"#);
+    assert_eq!(answer.content["summary"], "outer", "as much is found outside, and so nothing is unwrapped");
+    let answer = accept(r#"{"content": {"summary": "inner", "score": 1}, "summary": "outer"}"#);
+    assert!(answer.notes.iter().any(|note| note == "another \"summary\" beside the answer left out"));
     let answer = accept(r#"{"business_case": {"summary": "s"}, "feature_spec": {"features": []}}"#);
     assert_eq!(answer.content, json!({"summary": "s"}));
     assert!(answer.notes.iter().any(|note| note == "other document \"feature_spec\" left out"));

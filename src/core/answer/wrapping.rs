@@ -132,6 +132,9 @@ fn join(
             inner.notes.push(format!("other document \"{key}\" left out"));
         } else {
             let ours = inner.fields.get_mut(&key).map_or(Value::Null, Value::take);
+            if !is_empty(&ours) && ours != *value {
+                inner.notes.push(format!("another \"{key}\" beside the answer left out"));
+            }
             inner.fields.insert(key, super::merge(ours, value.clone()));
         }
     }

@@ -4,14 +4,13 @@
 //! flat objects tables, other objects sections under their names. Nothing is left out but what is empty, and nothing is
 //! nested further than a page can show: below that only what stands at the ends is listed. Linear in the content.
 
+use super::points::points;
 use super::words::title;
 use super::{prose, table};
 use serde_json::{Map, Value};
 
 /// The deepest heading made of a key; below it there are labels.
 const DEEPEST_HEADING: usize = 4;
-/// The deepest nesting of points.
-const DEEPEST_POINT: usize = 8;
 /// The longest text behind a label on the same line, in a run of such.
 const SHORT: usize = 100;
 
@@ -50,12 +49,11 @@ impl Page {
 
     /// A heading, or a label where headings are used up.
     pub(super) fn heading(&mut self, text: &str, level: usize) {
-        let text = prose::line(text);
-        if text.is_empty() {
+        if text.trim().is_empty() {
         } else if level <= DEEPEST_HEADING {
-            self.block(&format!("{} {text}", "#".repeat(level.max(1))));
+            self.block(&format!("{} {}", "#".repeat(level.max(1)), prose::line(text)));
         } else {
-            self.block(&format!("**{}**", text.replace("**", "")));
+            self.block(&format!("**{}**", prose::line(&text.replace("**", ""))));
         }
     }
 
@@ -156,111 +154,6 @@ fn named_row(name: &str, value: &Value) -> Value {
     Value::Object(std::iter::once(name).chain(members).collect())
 }
 
-/// Values as nested points.
-pub(super) fn points(items: &[&Value]) -> String {
-    let mut out = String::new();
-    let numbered = items.iter().all(|item| item.as_str().is_some_and(|text| number_mark(text) > 0));
-    for item in items {
-        match item {
-            Value::String(text) if numbered => {
-                let text = text.trim();
-                let (mark, text) = text.split_at(number_mark(text));
-                push_point(&mut out, 0, mark, &prose::blocks(text.trim_start(), None));
-            }
-            Value::Array(_) if is_brief(item) => push_point(&mut out, 0, "-", &brief(item)),
-            Value::Array(parts) => {
-                let parts = parts.iter().filter(|part| !is_blank(part));
-                parts.enumerate().for_each(|(at, part)| point(&mut out, usize::from(at > 0), "", part));
-            }
-            item => point(&mut out, 0, "", item),
-        }
-    }
-    out
-}
-
-/// A list of things to do.
-pub(super) fn tasks(items: &[&Value]) -> String {
-    let mut out = String::new();
-    for item in items {
-        match item {
-            Value::String(text) => {
-                let text = text.trim();
-                let text = text.strip_prefix("- ").unwrap_or(text).trim_start();
-                // What begins a block of its own cannot stand behind a box.
-                let marked = begins_block(text) || ["[ ] ", "[x] ", "[X] "].iter().any(|mark| text.starts_with(mark));
-                let text = prose::blocks(text, None);
-                push_point(&mut out, 0, "-", &if marked { text } else { format!("[ ] {text}") });
-            }
-            item => point(&mut out, 0, "", item),
-        }
-    }
-    out
-}
-
-/// One point and what stands below it.
-fn point(out: &mut String, depth: usize, label: &str, value: &Value) {
-    match value {
-        _ if is_blank(value) => {}
-        _ if depth >= DEEPEST_POINT => {
-            for end in ends(value) {
-                push_point(out, depth, "-", &prose::blocks(&scalar(end), None));
-            }
-        }
-        Value::Array(items) => {
-            if !label.is_empty() {
-                push_point(out, depth, "-", &format!("**{}:**", label_text(label)));
-            }
-            let mut below = depth + usize::from(!label.is_empty());
-            for item in items.iter().filter(|item| !is_blank(item)) {
-                match item {
-                    Value::Array(_) if is_brief(item) => push_point(out, below, "-", &brief(item)),
-                    item => point(out, below, "", item),
-                }
-                // A list in a list has nothing to stand under but its own first item.
-                below += usize::from(below == depth && depth > 0 && label.is_empty());
-            }
-        }
-        Value::Object(fields) => {
-            let (name, used) = name(fields);
-            let head = match (label.is_empty(), name) {
-                (true, Some(name)) => format!("**{}**", label_text(&name)),
-                (true, None) => String::new(),
-                (false, Some(name)) => format!("**{}:** {}", label_text(label), prose::line(&name)),
-                (false, None) => format!("**{}:**", label_text(label)),
-            };
-            let headed = !head.is_empty();
-            if headed {
-                push_point(out, depth, "-", &head);
-            }
-            let mut below = depth + usize::from(headed);
-            for (key, value) in
-                fields.iter().filter(|(key, value)| !is_blank(value) && !(headed && used.contains(&key.as_str())))
-            {
-                point(out, below, &title(key), value);
-                // Without a name its first member stands for it.
-                below = depth + 1;
-            }
-        }
-        Value::String(text) => {
-            let text = if label.is_empty() { prose::blocks(bare(text), None) } else { labelled_blocks(label, text) };
-            push_point(out, depth, "-", &text);
-        }
-        value if label.is_empty() => push_point(out, depth, "-", &scalar(value)),
-        value => push_point(out, depth, "-", &labelled(label, &scalar(value))),
-    }
-}
-
-fn push_point(out: &mut String, depth: usize, mark: &str, text: &str) {
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out.extend(std::iter::repeat_n(' ', 2 * depth));
-    out.push_str(mark);
-    out.push(' ');
-    let text = if text.trim().is_empty() { "—" } else { text.trim_end() };
-    out.push_str(&prose::indent(text, 2 * depth + mark.len() + 1));
-}
-
 /// What an object is called, and the keys that say so.
 pub(super) fn name(fields: &Map<String, Value>) -> (Option<String>, Vec<&str>) {
     let short = |key: &str, value: &Value| !key.is_empty() && value.is_string() && is_short(value, 90);
@@ -309,7 +202,7 @@ pub(super) fn is_short(value: &Value, most: usize) -> bool {
     match value {
         Value::String(text) => {
             let text = text.trim();
-            !text.contains('\n') && text.len() <= most && !begins_block(text)
+            !text.contains(['\n', '\r']) && text.len() <= most && !begins_block(&prose::line(text))
         }
         Value::Bool(_) | Value::Number(_) => true,
         _ => false,
@@ -332,7 +225,8 @@ pub(super) fn brief(value: &Value) -> String {
     let text = match value {
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(scalar).filter(|text| !text.is_empty()).collect();
-            items.join(if items.iter().any(|text| text.contains(',')) { "; " } else { ", " })
+            let plain = items.iter().all(|text| text.len() <= 24 && !text.contains(','));
+            items.join(if plain { ", " } else { "; " })
         }
         value => scalar(value),
     };
@@ -352,27 +246,16 @@ pub(super) fn labelled_blocks(label: &str, text: &str) -> String {
 }
 
 /// Whether a text means something else when it does not stand at the beginning of a line.
-fn begins_block(text: &str) -> bool {
+pub(super) fn begins_block(text: &str) -> bool {
     text.starts_with(['#', '>', '|'])
         || text.starts_with("```")
         || text.starts_with("~~~")
         || prose::list_mark(text) > 0
 }
 
-fn label_text(label: &str) -> String {
-    prose::line(label).replace("**", "").trim_end_matches(':').to_owned()
-}
-
-/// A text without the mark of a point that it is about to get.
-fn bare(text: &str) -> &str {
-    let text = text.trim();
-    let marked = text.starts_with(['-', '*', '+']) && prose::list_mark(text) > 0 && !text.contains('\n');
-    if marked { text[1..].trim_start() } else { text }
-}
-
-fn number_mark(text: &str) -> usize {
-    let text = text.trim();
-    if text.starts_with(|c: char| c.is_ascii_digit()) { prose::list_mark(text) } else { 0 }
+/// A label without what would end it early.
+pub(super) fn label_text(label: &str) -> String {
+    prose::line(&label.replace("**", "")).trim_end_matches(':').to_owned()
 }
 
 /// A text without a first heading that repeats the one it stands under.
@@ -382,19 +265,4 @@ fn without_title<'a>(text: &'a str, heading: &str) -> &'a str {
     let words = first.trim().trim_start_matches('#');
     let repeated = words.len() < first.trim().len() && words.trim().eq_ignore_ascii_case(heading.trim());
     if repeated && !rest.trim().is_empty() { rest } else { text }
-}
-
-/// Everything that stands at the ends of a value, without recursion.
-fn ends(value: &Value) -> Vec<&Value> {
-    let mut found = Vec::new();
-    let mut open = vec![value];
-    while let Some(value) = open.pop() {
-        match value {
-            Value::Array(items) => open.extend(items.iter().rev()),
-            Value::Object(fields) => open.extend(fields.values().rev()),
-            value if is_blank(value) => {}
-            value => found.push(value),
-        }
-    }
-    found
 }

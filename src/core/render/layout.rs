@@ -18,7 +18,7 @@ use super::generic::{self, Page, is_blank, is_short, scalar};
 use super::node::Node;
 use super::prose::{self, Fences, Line};
 use super::words::title as title_of;
-use super::{FrontMatter, matrix};
+use super::{FrontMatter, matrix, points};
 use crate::prompt::{PromptError, compile, environment, render_bounded};
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, context};
@@ -148,7 +148,7 @@ fn styled(page: &mut Page, value: &Value, level: usize, style: Option<&str>) -> 
     match (style, value) {
         (Some("tasks"), Value::Array(items)) => {
             let items: Vec<&Value> = items.iter().filter(|item| !is_blank(item)).collect();
-            page.block(&generic::tasks(&items));
+            page.block(&points::tasks(&items));
         }
         (Some("code"), Value::String(text)) if !text.contains("```") => page.block(&prose::code(text)),
         (None | Some("tasks" | "code"), value) => page.value(value, level),

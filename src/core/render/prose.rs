@@ -15,6 +15,7 @@ const DEEPEST_HEADING: usize = 6;
 /// A text as blocks; its headings begin at the given level, or are bold lines without one.
 pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{fffd}");
+    let text = if text.contains('\t') { spaced(&text) } else { text };
     let lines = Fences::split(text.trim_matches('\n').trim_end());
     let levels =
         lines.iter().filter_map(heading).filter(|heading| heading.marks.is_empty()).map(|heading| heading.level);
@@ -25,7 +26,7 @@ pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
     for line in &lines {
         let written = match line {
             Line::Code(code) => (*code).to_owned(),
-            Line::Doubtful(code) => escape(code, &mut true),
+            Line::Doubtful(code) => escape(code, Some(&mut true)),
             Line::Fence(fence) => fence.clone(),
             Line::Text(text) => {
                 let above = out.last().map(String::as_str).unwrap_or_default();
@@ -34,11 +35,18 @@ pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
                     if !above.trim().is_empty() && found.marks.is_empty() {
                         out.push(String::new());
                     }
-                    // Inside of a list or a quotation no heading can stand.
-                    let level = if found.marks.is_empty() { headings } else { None };
-                    let words = lowered(found.level.saturating_sub(highest), found.words, level);
+                    let words = if found.marks.is_empty() {
+                        open_tick = false;
+                        lowered(found.level - highest, found.words, headings)
+                    } else if open_tick {
+                        // So far in it may be the rest of a paragraph, with code that began above.
+                        format!("\\# {}", escape(found.words, Some(&mut open_tick)))
+                    } else {
+                        // Inside of a list or a quotation no heading can stand.
+                        lowered(0, found.words, None)
+                    };
                     out.push(format!("{}{words}", found.marks));
-                    (after_heading, open_tick) = (found.marks.is_empty(), false);
+                    after_heading = found.marks.is_empty();
                     continue;
                 }
                 open_tick &= !text.trim().is_empty();
@@ -51,7 +59,7 @@ pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
                         let marks = text.len() - text.trim_start_matches([' ', '\t', '>']).len();
                         format!("{}\\{}", &text[..marks], &text[marks..])
                     }
-                    None => escape(text, &mut open_tick),
+                    None => escape(text, Some(&mut open_tick)),
                 }
             }
         };
@@ -64,10 +72,20 @@ pub(super) fn blocks(text: &str, headings: Option<usize>) -> String {
     out.join("\n")
 }
 
+/// A text with spaces for the tabs its lines begin with, which would be narrower further in.
+fn spaced(text: &str) -> String {
+    let lines = text.split('\n').map(|line| {
+        let rest = line.trim_start_matches([' ', '\t']);
+        line[..line.len() - rest.len()].replace('\t', "    ") + rest
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// A text on one line: in a heading, behind a label.
 pub(super) fn line(text: &str) -> String {
     let joined = text.replace('\0', "\u{fffd}").split_whitespace().collect::<Vec<_>>().join(" ");
-    escape(&joined, &mut false)
+    // Whatever it is joined with on the line, code that it begins ends in it.
+    escape(&joined, None)
 }
 
 /// A text as the cell of a table.
@@ -125,14 +143,13 @@ fn heading<'a>(line: &Line<'a>) -> Option<Heading<'a>> {
 }
 
 fn lowered(below: usize, words: &str, headings: Option<usize>) -> String {
-    let words = line(words);
-    if words.is_empty() {
+    if words.trim().is_empty() {
         return "\\#".to_owned();
     }
     match headings.map(|level| level + below).filter(|level| *level <= DEEPEST_HEADING) {
-        Some(level) => format!("{} {words}", "#".repeat(level)),
+        Some(level) => format!("{} {}", "#".repeat(level), line(words)),
         // Bold inside bold would end it.
-        None => format!("**{}**", words.replace("**", "")),
+        None => format!("**{}**", line(&words.replace("**", ""))),
     }
 }
 
@@ -143,9 +160,9 @@ fn underline(text: &str) -> Option<bool> {
     marks.chars().all(|c| c == first).then_some(first == '-' && marks.len() >= 3)
 }
 
-/// Escapes what would begin a tag. `open_tick` says that code may have begun on a line before, and then nothing is
-/// taken for code.
-fn escape(text: &str, open_tick: &mut bool) -> String {
+/// Escapes what would begin a tag. `open_tick` says that code may have begun on a line before, and then nothing is taken
+/// for code; without it the line stands for itself, and a backtick that begins no code is escaped too.
+fn escape(text: &str, mut open_tick: Option<&mut bool>) -> String {
     if !text.contains(['<', '`']) {
         return text.to_owned();
     }
@@ -161,16 +178,23 @@ fn escape(text: &str, open_tick: &mut bool) -> String {
                 1
             }
             b'\\' => {
-                let length = 1 + rest[1..].chars().next().filter(|c| *c == '`').map_or(0, char::len_utf8);
+                let length = 1 + usize::from(rest[1..].starts_with(|c: char| c.is_ascii_punctuation()));
                 out.push_str(&rest[..length]);
                 length
             }
             _ => {
                 let run = rest.len() - rest.trim_start_matches('`').len();
-                let span = if *open_tick { None } else { closing(&rest[run..], run) };
-                *open_tick |= span.is_none();
+                let span = if open_tick.as_deref() == Some(&true) { None } else { closing(&rest[run..], run) };
                 let length = run + span.unwrap_or(0);
-                out.push_str(&rest[..length]);
+                match (&mut open_tick, span) {
+                    (None, None) => out.push_str(&"\\`".repeat(run)),
+                    (open_tick, span) => {
+                        if let Some(open_tick) = open_tick {
+                            **open_tick |= span.is_none();
+                        }
+                        out.push_str(&rest[..length]);
+                    }
+                }
                 length
             }
         };

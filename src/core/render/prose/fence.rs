@@ -50,12 +50,11 @@ impl Fences {
     /// The line that must close the open fence before this one, which no longer belongs to it.
     fn abandoned(&mut self, line: &str) -> Option<String> {
         let open = self.open.as_ref()?;
-        let quoted = open.before.contains('>');
-        let left = if quoted {
-            !line.trim_start().starts_with('>')
-        } else {
-            !line.trim().is_empty() && width(line) < open.before.len()
-        };
+        let marks = |text: &str| text.matches('>').count();
+        let deep = marks(&open.before);
+        let rest = if deep > 0 { line.trim_start_matches([' ', '>']) } else { line.trim_start_matches(' ') };
+        let before = &line[..line.len() - rest.len()];
+        let left = marks(before) < deep || (!rest.trim().is_empty() && before.len() < open.before.len());
         left.then(|| self.open.take().map(|open| open.closing()))?
     }
 
@@ -74,7 +73,11 @@ impl Fences {
             return if open.doubtful { Line::Doubtful(line) } else { Line::Code(line) };
         }
         self.open = opening(line);
-        if self.open.is_some() { Line::Fence(line.to_owned()) } else { Line::Text(line) }
+        match &self.open {
+            Some(open) if open.doubtful => Line::Doubtful(line),
+            Some(_) => Line::Fence(line.to_owned()),
+            None => Line::Text(line),
+        }
     }
 }
 
@@ -92,10 +95,11 @@ fn width(line: &str) -> usize {
 fn opening(line: &str) -> Option<Open> {
     let mut before = String::new();
     let mut rest = line;
-    let doubtful = width(line) >= 4;
+    let mut doubtful = false;
     loop {
         let blank = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         before.extend(std::iter::repeat_n(' ', width(rest)));
+        doubtful |= width(rest) >= 4;
         rest = &rest[blank..];
         let mark = rest.chars().next()?;
         if matches!(mark, '`' | '~') {

@@ -41,7 +41,13 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/define.sql",
     name = "define",
-    requires = ["identity", api::prompt::_check_template, worker::wake::_tell_worker]
+    requires = [
+        "identity",
+        api::prompt::_check_template,
+        api::prompt::_check_document_template,
+        api::prompt::_render_markdown,
+        worker::wake::_tell_worker
+    ]
 );
 extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["define"]);
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
@@ -63,9 +69,16 @@ extension_sql_file!("../sql/request.sql", name = "request", requires = ["plan", 
 extension_sql_file!(
     "../sql/finish.sql",
     name = "finish",
-    requires = ["request", api::job::_retry_verdict, api::job::_judge_answer, api::plan::_plan_job]
+    requires = [
+        "request",
+        api::job::_retry_verdict,
+        api::prompt::_read_answer,
+        api::prompt::_render_job,
+        api::plan::_plan_job
+    ]
 );
-extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["finish"]);
+extension_sql_file!("../sql/document.sql", name = "document", requires = ["finish"]);
+extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["document"]);
 extension_sql_file!("../sql/control.sql", name = "control", requires = ["completion"]);
 extension_sql_file!(
     "../sql/work_queue.sql",

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use dialectic_core::job::{Kind, Phase, Status};
-use dialectic_core::provider::{self, Class, FinishReason};
+use dialectic_core::provider::Class;
 use dialectic_core::retry::{self, Verdict};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -59,15 +59,6 @@ fn in_phase(phase: Phase) -> Vec<&'static str> {
 #[pg_extern(immutable, parallel_safe)]
 fn _error_classes() -> Vec<&'static str> {
     Class::ALL.map(Class::as_str).to_vec()
-}
-
-/// Why an answer does not count; null when it does.
-#[pg_extern(immutable, parallel_safe)]
-pub(crate) fn _judge_answer(finish_reason: &str, answer: &str) -> Result<Option<String>, ErrorReport> {
-    let finish_reason: FinishReason = finish_reason
-        .parse()
-        .map_err(|_| Error::Unknown { argument: "finish reason", value: finish_reason.to_owned() })?;
-    Ok(provider::judge(finish_reason, answer).map(str::to_owned))
 }
 
 /// What becomes of a job whose attempt failed: `{status, charged, after}`, where no status means the one it was claimed from

@@ -6,11 +6,14 @@
 use super::encode;
 use crate::error::Error;
 use crate::store::definition::definition;
-use crate::store::request;
+use crate::store::reply::Reply;
+use crate::store::{document, request};
 use crate::worker::calls::{DEEP_STACK, messages, with_signals_blocked};
-use crate::worker::draft::Rendering;
+use crate::worker::draft::{self, Rendering};
+use dialectic_core::answer::verdict;
 use dialectic_core::prompt::{self, Templates};
 use dialectic_core::provider::simulator;
+use dialectic_core::render::{self, FrontMatter, Layouts};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -36,6 +39,58 @@ pub(crate) fn _check_template(name: &str, body: &str) -> Result<(), ErrorReport>
 fn _render_template(bodies: JsonB, name: &str, vars: JsonB) -> Result<String, ErrorReport> {
     let bodies = bodies_of(bodies.0);
     Ok(deep(|| Ok(Templates::new(bodies)?.render(name, &vars.0)?))?)
+}
+
+/// Refuses a layout of a document that does not parse.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _check_document_template(key: &str, body: &str) -> Result<(), ErrorReport> {
+    Ok(deep(|| Ok(render::check(key, body)?))?)
+}
+
+/// The Markdown of an answer, without a head; by a layout if there is one.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _render_markdown(
+    content: Option<JsonB>,
+    document_key: Option<&str>,
+    layout: Option<&str>,
+) -> Result<Option<String>, ErrorReport> {
+    let (Some(content), Some(key)) = (content, document_key) else { return Ok(None) };
+    Ok(deep(|| {
+        let layouts = Layouts::new(layout.map(|body| (key.to_owned(), body.to_owned())))?;
+        let front = FrontMatter { document: key.to_owned(), ..FrontMatter::default() };
+        let made = render::markdown(Some((&layouts, key)), &content.0, &front, &render::title(key));
+        Ok(Some(render::body(&made.markdown).to_owned()))
+    })?)
+}
+
+/// The document of one claimed render job.
+#[pg_extern(volatile)]
+pub(crate) fn _render_job(job: pgrx::Uuid) -> Result<Option<String>, ErrorReport> {
+    let source = document::sources(vec![job])?.into_iter().next();
+    Ok(match source {
+        Some(source) => Some(deep(|| Ok(source.definition.document(&source.manuscript).markdown))?),
+        None => None,
+    })
+}
+
+/// What there is to keep of the answer to one claimed job.
+#[pg_extern(volatile)]
+pub(crate) fn _read_answer(job: pgrx::Uuid, finish_reason: &str, answer: &str) -> Result<JsonB, ErrorReport> {
+    let finish_reason = finish_reason
+        .parse()
+        .map_err(|_| Error::Unknown { argument: "finish reason", value: finish_reason.to_owned() })?;
+    let wanted = request::drafts(vec![job])?.first().map(draft::wanted).unwrap_or_default();
+    let heard = Reply::heard(verdict(finish_reason, answer, &wanted));
+    let mut told = serde_json::json!({"is_complete": !heard.is_incomplete, "is_final": heard.is_final});
+    for (key, value) in [("content", heard.content), ("reason", heard.message)] {
+        if let Some(value) = value {
+            told[key] = value.into();
+        }
+    }
+    if let Some(missing) = heard.missing {
+        told["missing"] = missing.into();
+    }
+    Ok(JsonB(told))
 }
 
 /// The seed prompt of a stage, filled.

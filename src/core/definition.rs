@@ -79,6 +79,28 @@ pub struct Turn {
     pub documents: Vec<Document>,
 }
 
+/// An answer that lacks something.
+#[derive(Debug, Clone)]
+pub struct Mending {
+    /// The messages it answered, as they were saved.
+    pub turn: String,
+    /// The answer.
+    pub so_far: String,
+    /// The keys it lacks.
+    pub missing: Vec<String>,
+}
+
+/// An answer that is to become a document.
+#[derive(Debug, Clone)]
+pub struct Manuscript {
+    /// The step that wrote it.
+    pub step_key: String,
+    /// What the head of the document says.
+    pub front: FrontMatter,
+    /// The answer in normal form, as it was saved.
+    pub content: String,
+}
+
 /// What is wrong with a stored definition.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
@@ -168,28 +190,26 @@ impl Definition {
 
     /// The messages that ask for the keys an answer lacks: the turn as it was sent, the answer so far, and the request for
     /// exactly these keys in their shape. A key that the shape does not know is asked for as a text.
-    pub fn repair(
-        &self,
-        turn_messages: &[Message],
-        so_far: &str,
-        missing: &[String],
-        shape: &Value,
-    ) -> Result<Vec<Message>, PromptError> {
+    pub fn repair(&self, mending: &Mending, shape: &Value) -> Result<Vec<Message>, PromptError> {
+        let mut messages: Vec<Message> = serde_json::from_str(&mending.turn)
+            .map_err(|problem| PromptError::unreadable(REPAIR, &problem.to_string()))?;
+        let missing = &mending.missing;
         let wanted = wanted(missing, shape);
         let asked = self.templates.render(REPAIR, &json!({"missing": missing, "shape": wanted}))?;
-        let mut messages = turn_messages.to_vec();
-        messages.push(Message { role: Role::Assistant, content: so_far.to_owned() });
+        messages.push(Message { role: Role::Assistant, content: mending.so_far.clone() });
         messages.push(Message { role: Role::User, content: asked.trim_end().to_owned() });
         Ok(messages)
     }
 
-    /// The document that an answer becomes, titled as its step is.
-    pub fn document(&self, stage: &str, step_key: &str, content: &Value, front: &FrontMatter) -> Rendered {
-        let title = match self.step(stage, step_key) {
+    /// The document that an answer becomes, titled as its step is. Content that is not even JSON is shown as it is.
+    pub fn document(&self, manuscript: &Manuscript) -> Rendered {
+        let front = &manuscript.front;
+        let content = serde_json::from_str(&manuscript.content).unwrap_or_else(|_| json!(manuscript.content));
+        let title = match self.step(&front.stage, &manuscript.step_key) {
             Some(step) if step.name != step.key => step.name.clone(),
             _ => render::title(&front.document),
         };
-        render::markdown(Some((&self.layouts, &front.document)), content, front, &title)
+        render::markdown(Some((&self.layouts, &front.document)), &content, front, &title)
     }
 
     /// What every prompt of a stage may say: the request, the place in the process, the overlay of the domain.

@@ -75,6 +75,11 @@ impl PromptError {
         Self { template: template.to_owned(), line: None, message: message.into() }
     }
 
+    /// Messages that were saved and cannot be read again.
+    pub(crate) fn unreadable(name: &str, problem: &str) -> Self {
+        Self::new(name, format!("the messages before it cannot be read: {problem}"))
+    }
+
     /// A part of the definition that a prompt needs and that is not there.
     pub(crate) fn missing(kind: &str, name: &str) -> Self {
         Self::new(name, format!("the {kind} does not exist"))

@@ -4,7 +4,7 @@ use super::{must, query};
 use crate::error::Error;
 use crate::store::claim::{Claim, Work};
 use crate::store::definition::definition;
-use dialectic_core::definition::Definition;
+use dialectic_core::definition::{Definition, Manuscript};
 use dialectic_core::render::FrontMatter;
 use pgrx::Uuid;
 use std::sync::Arc;
@@ -17,18 +17,7 @@ const KEEP: &str = "select dialectic._keep_documents($1, $2, $3)";
 pub(crate) struct Source {
     pub(crate) claim: Claim,
     pub(crate) definition: Arc<Definition>,
-    pub(crate) step_key: String,
-    pub(crate) front: FrontMatter,
-    /// The assembled answer, as JSON.
-    pub(crate) content: String,
-}
-
-impl Source {
-    /// The document. Rendering never fails; content that is not even JSON is shown as it is.
-    pub(crate) fn render(&self) -> String {
-        let content = serde_json::from_str(&self.content).unwrap_or_else(|_| serde_json::Value::from(&*self.content));
-        self.definition.document(&self.front.stage, &self.step_key, &content, &self.front).markdown
-    }
+    pub(crate) manuscript: Manuscript,
 }
 
 /// Reads what the documents of these claimed render jobs are made from.
@@ -51,12 +40,10 @@ pub(crate) fn sources(jobs: Vec<Uuid>) -> Result<Vec<Source>, Error> {
             cost: row.get(13)?,
             sources: must(row, 14)?,
         };
-        Ok((claim, must::<String>(row, 4)?, must::<String>(row, 8)?, front, must::<String>(row, 15)?))
+        Ok((claim, must::<String>(row, 4)?, Manuscript { step_key: must(row, 8)?, front, content: must(row, 15)? }))
     })?;
     rows.into_iter()
-        .map(|(claim, id, step_key, front, content)| {
-            Ok(Source { claim, definition: definition(&id)?, step_key, front, content })
-        })
+        .map(|(claim, id, manuscript)| Ok(Source { claim, definition: definition(&id)?, manuscript }))
         .collect()
 }
 

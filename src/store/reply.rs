@@ -3,10 +3,11 @@
 use super::{must, query};
 use crate::error::Error;
 use crate::store::claim::Claim;
-use dialectic_core::provider::{Class, Outcome, judge};
-use pgrx::Uuid;
+use dialectic_core::answer::Verdict;
+use dialectic_core::provider::{Class, Outcome};
+use pgrx::{JsonB, Uuid};
 
-const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 
 /// What came back for a claim; one with a class is a failure.
 #[derive(Debug, Default, Clone)]
@@ -20,6 +21,13 @@ pub(crate) struct Reply {
     pub(crate) message: Option<String>,
     pub(crate) retry_after_ms: Option<i64>,
     pub(crate) http_status: Option<i32>,
+    /// The answer in normal form, where it is JSON.
+    pub(crate) content: Option<String>,
+    /// The keys that it lacks.
+    pub(crate) missing: Option<Vec<String>>,
+    pub(crate) is_incomplete: bool,
+    /// Whether to try again would not help.
+    pub(crate) is_final: bool,
 }
 
 /// Keeps answers and failures, finishing their jobs.
@@ -31,6 +39,7 @@ pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
     let (mut answers, mut finish_reasons) = (Vec::new(), Vec::new());
     let (mut read, mut written, mut cached) = (Vec::new(), Vec::new(), Vec::new());
     let (mut classes, mut messages, mut delays, mut codes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut contents, mut missing, mut complete, mut finals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (claim, reply) in replies {
         jobs.push(claim.job);
         claims.push(claim.id);
@@ -43,6 +52,10 @@ pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
         messages.push(reply.message.as_deref());
         delays.push(reply.retry_after_ms);
         codes.push(reply.http_status);
+        contents.push(reply.content.as_deref());
+        missing.push(reply.missing.as_ref().map(|keys| JsonB(serde_json::json!(keys))));
+        complete.push(!reply.is_incomplete);
+        finals.push(reply.is_final);
     }
     let args = [
         jobs.into(),
@@ -56,34 +69,45 @@ pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
         messages.into(),
         delays.into(),
         codes.into(),
+        contents.into(),
+        missing.into(),
+        complete.into(),
+        finals.into(),
     ];
     query(KEEP, &args, |row| must::<Uuid>(row, 1)).map(drop)
 }
 
 impl Reply {
+    /// What the reading of an answer came to.
+    pub(crate) fn heard(heard: Verdict) -> Self {
+        match heard {
+            Verdict::Text => Reply::default(),
+            Verdict::Whole { content, is_complete } => {
+                Reply { content: Some(content.to_string()), is_incomplete: !is_complete, ..Reply::default() }
+            }
+            Verdict::Lacking { missing } => Reply { missing: Some(missing), ..Reply::default() },
+            Verdict::Refused { reason, is_final } => Reply { is_final, ..Reply::failed(Class::Content, reason) },
+        }
+    }
+
     /// A failure without a call.
     pub(crate) fn failed(class: Class, message: String) -> Self {
         Reply { class: Some(class.as_str()), message: Some(message.replace('\0', "\u{fffd}")), ..Reply::default() }
     }
 }
 
-impl From<Outcome> for Reply {
-    fn from(outcome: Outcome) -> Self {
+impl From<(Outcome, Verdict)> for Reply {
+    fn from((outcome, heard): (Outcome, Verdict)) -> Self {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         match outcome {
-            Outcome::Answer { text, finish_reason, usage } => {
-                let refused = judge(finish_reason, &text);
-                Reply {
-                    class: refused.map(|_| Class::Content.as_str()),
-                    message: refused.map(str::to_owned),
-                    answer: Some(text),
-                    finish_reason: Some(finish_reason.as_str()),
-                    input_tokens: count(usage.input_tokens),
-                    output_tokens: count(usage.output_tokens),
-                    cached_tokens: count(usage.cached_tokens),
-                    ..Reply::default()
-                }
-            }
+            Outcome::Answer { text, finish_reason, usage } => Reply {
+                answer: Some(text),
+                finish_reason: Some(finish_reason.as_str()),
+                input_tokens: count(usage.input_tokens),
+                output_tokens: count(usage.output_tokens),
+                cached_tokens: count(usage.cached_tokens),
+                ..Reply::heard(heard)
+            },
             Outcome::Failure { class, message, retry_after_ms, http_status, usage } => Reply {
                 input_tokens: count(usage.input_tokens),
                 output_tokens: count(usage.output_tokens),

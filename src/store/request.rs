@@ -4,7 +4,7 @@ use super::{must, query};
 use crate::error::Error;
 use crate::store::claim::{Claim, Work};
 use crate::store::definition::definition;
-use dialectic_core::definition::{Definition, Document, Turn};
+use dialectic_core::definition::{Definition, Document, Mending, Turn};
 use dialectic_core::json;
 use dialectic_core::render::body;
 use pgrx::{JsonB, Uuid};
@@ -34,17 +34,6 @@ pub(crate) struct Draft {
     pub(crate) may_continue: bool,
     /// What is to be mended.
     pub(crate) mending: Option<Mending>,
-}
-
-/// An answer that lacks something.
-#[derive(Debug)]
-pub(crate) struct Mending {
-    /// The messages it answered, as JSON.
-    pub(crate) turn: String,
-    /// The answer.
-    pub(crate) so_far: String,
-    /// The keys it lacks.
-    pub(crate) missing: Vec<String>,
 }
 
 /// The model as the catalog has it now.

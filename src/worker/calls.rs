@@ -4,8 +4,9 @@
 //! own while it lasts. A thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way
 //! without waiting for them.
 
-use dialectic_core::definition::{Definition, Turn};
-use dialectic_core::prompt::Message;
+use dialectic_core::answer::{Verdict, Wanted, verdict};
+use dialectic_core::definition::{Definition, Manuscript, Mending, Turn};
+use dialectic_core::prompt::{Message, PromptError};
 use dialectic_core::provider::{Class, Outcome, Reply, Request, Usage, simulator};
 use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
@@ -33,8 +34,10 @@ pub(crate) type ClaimId = i64;
 pub(crate) enum Event {
     /// The messages of a job and their JSON, or why there are none.
     Rendered(ClaimId, Result<(Vec<Message>, String), String>),
-    /// What a model said.
-    Replied(ClaimId, Outcome),
+    /// What a model said, and what there is to keep of it.
+    Replied(ClaimId, Outcome, Verdict),
+    /// A document, or why there is none.
+    Documented(ClaimId, Result<String, String>),
 }
 
 /// How the messages of a job come about.
@@ -43,11 +46,14 @@ pub(crate) enum Prompt {
     Saved(String),
     /// They are made from the definition.
     New(Arc<Definition>, Box<Turn>),
+    /// They ask for what an answer lacks, in this shape.
+    Mend(Arc<Definition>, Box<Mending>, serde_json::Value),
 }
 
 enum Task {
     Render(ClaimId, Prompt),
-    Call(ClaimId, Box<Request>, Arc<Stop>),
+    Call(ClaimId, Box<(Request, Wanted)>, Arc<Stop>),
+    Document(ClaimId, Arc<Definition>, Box<Manuscript>),
 }
 
 /// The threads of one claimer and what they have under way.
@@ -94,10 +100,20 @@ impl Calls {
         self.renderers.give(Task::Render(claim, prompt))
     }
 
-    /// Starts a call on a thread of its own.
-    pub(crate) fn call(&mut self, claim: ClaimId, request: Request) -> std::io::Result<()> {
+    /// Has a document made.
+    pub(crate) fn document(
+        &self,
+        claim: ClaimId,
+        definition: Arc<Definition>,
+        manuscript: Manuscript,
+    ) -> std::io::Result<()> {
+        self.renderers.give(Task::Document(claim, definition, Box::new(manuscript)))
+    }
+
+    /// Starts a call on a thread of its own; its answer is read there against what is wanted.
+    pub(crate) fn call(&mut self, claim: ClaimId, request: Request, wanted: Wanted) -> std::io::Result<()> {
         let stop = Arc::new(Stop::default());
-        self.callers.give(Task::Call(claim, Box::new(request), Arc::clone(&stop)))?;
+        self.callers.give(Task::Call(claim, Box::new((request, wanted)), Arc::clone(&stop)))?;
         self.under_way.insert(claim, stop);
         Ok(())
     }
@@ -116,7 +132,7 @@ impl Calls {
         self.bell.is_rung.store(false, Ordering::SeqCst);
         let events: Vec<Event> = self.receiver.try_iter().collect();
         for event in &events {
-            if let Event::Replied(claim, _) = event {
+            if let Event::Replied(claim, ..) = event {
                 self.under_way.remove(claim);
             }
         }
@@ -267,7 +283,16 @@ fn run(task: Task) -> Event {
             let made = catch_unwind(AssertUnwindSafe(|| messages(prompt)));
             Event::Rendered(claim, made.unwrap_or_else(|_| Err("the template engine panicked".to_owned())))
         }
-        Task::Call(claim, request, stop) => Event::Replied(claim, call(&request, &stop)),
+        Task::Call(claim, asked, stop) => {
+            let outcome = call(&asked.0, &stop);
+            let heard = catch_unwind(AssertUnwindSafe(|| heard(&outcome, &asked.1)));
+            let heard = heard.unwrap_or_else(|_| refused("the answer could not be read: the reader panicked"));
+            Event::Replied(claim, outcome, heard)
+        }
+        Task::Document(claim, definition, manuscript) => {
+            let made = catch_unwind(AssertUnwindSafe(|| definition.document(&manuscript).markdown));
+            Event::Documented(claim, made.map_err(|_| "the renderer panicked".to_owned()))
+        }
     }
 }
 
@@ -278,12 +303,27 @@ pub(crate) fn messages(prompt: Prompt) -> Result<(Vec<Message>, String), String>
             Ok(messages) => Ok((messages, json)),
             Err(problem) => Err(format!("the saved prompt cannot be read: {problem}")),
         },
-        Prompt::New(definition, turn) => {
-            let messages = definition.messages(&turn).map_err(|problem| problem.to_string())?;
-            let json = serde_json::to_string(&messages).map_err(|problem| problem.to_string())?;
-            Ok((messages, json))
-        }
+        Prompt::New(definition, turn) => with_json(definition.messages(&turn)),
+        Prompt::Mend(definition, mending, shape) => with_json(definition.repair(&mending, &shape)),
     }
+}
+
+fn with_json(made: Result<Vec<Message>, PromptError>) -> Result<(Vec<Message>, String), String> {
+    let messages = made.map_err(|problem| problem.to_string())?;
+    let json = serde_json::to_string(&messages).map_err(|problem| problem.to_string())?;
+    Ok((messages, json))
+}
+
+/// What there is to keep of what came back.
+pub(crate) fn heard(outcome: &Outcome, wanted: &Wanted) -> Verdict {
+    match outcome {
+        Outcome::Answer { text, finish_reason, .. } => verdict(*finish_reason, text, wanted),
+        Outcome::Failure { message, .. } => refused(message),
+    }
+}
+
+fn refused(reason: &str) -> Verdict {
+    Verdict::Refused { reason: reason.to_owned(), is_final: false }
 }
 
 /// The whole life of a call.

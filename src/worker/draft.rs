@@ -3,8 +3,10 @@
 use crate::store::claim::Claim;
 use crate::store::request::{Draft, Model};
 use crate::worker::calls::Prompt;
+use dialectic_core::answer::Wanted;
 use dialectic_core::prompt::Message;
 use dialectic_core::provider::Request;
+use dialectic_core::recipe::Makes;
 
 /// A job whose prompt is being rendered.
 pub(crate) struct Rendering {
@@ -12,7 +14,7 @@ pub(crate) struct Rendering {
     model: Model,
     name: String,
     call_no: u32,
-    content: Option<serde_json::Value>,
+    wanted: Wanted,
     is_saved: bool,
 }
 
@@ -21,25 +23,40 @@ pub(crate) struct Ready {
     pub(crate) claim: Claim,
     pub(crate) provider: String,
     pub(crate) request: Request,
+    /// What its answer is read against.
+    pub(crate) wanted: Wanted,
     /// The prompt, unless it is saved already.
     pub(crate) prompt: Option<String>,
 }
 
+/// What the answer of a job is read against.
+pub(crate) fn wanted(draft: &Draft) -> Wanted {
+    let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
+    let step = step.filter(|step| step.makes() != Makes::Text);
+    Wanted {
+        shape: step.and_then(|step| step.content_to_include.clone()),
+        document_key: step.and_then(|step| step.document_key.clone()),
+        before: draft.mending.as_ref().map(|mending| mending.so_far.clone()),
+        may_continue: draft.may_continue,
+    }
+}
+
 impl Rendering {
     /// Begins with what was read; the reason when there is nobody to ask.
-    pub(crate) fn begin(draft: Draft) -> Result<(Rendering, Prompt), (Claim, String)> {
-        let claim = Claim { job: draft.job, id: draft.claim, session: draft.session, is_plan: false };
+    pub(crate) fn begin(mut draft: Draft) -> Result<(Rendering, Prompt), (Claim, String)> {
+        let claim = draft.claim;
         let name = draft.turn.model.clone();
-        let Some(model) = draft.model else {
+        let Some(model) = draft.model.take() else {
             return Err((claim, format!("model \"{name}\" does not exist any more")));
         };
-        let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
-        let content = step.and_then(|step| step.content_to_include.clone());
+        let wanted = wanted(&draft);
+        let shape = wanted.shape.clone().unwrap_or_default();
         let rendering =
-            Rendering { claim, model, name, call_no: draft.call_no, content, is_saved: draft.saved.is_some() };
-        let prompt = match draft.saved {
-            Some(json) => Prompt::Saved(json),
-            None => Prompt::New(draft.definition, Box::new(draft.turn)),
+            Rendering { claim, model, name, call_no: draft.call_no, wanted, is_saved: draft.saved.is_some() };
+        let prompt = match (draft.saved, draft.mending) {
+            (Some(json), _) => Prompt::Saved(json),
+            (None, Some(mending)) => Prompt::Mend(draft.definition, Box::new(mending), shape),
+            (None, None) => Prompt::New(draft.definition, Box::new(draft.turn)),
         };
         Ok((rendering, prompt))
     }
@@ -53,11 +70,11 @@ impl Rendering {
             messages,
             max_output_tokens: self.model.max_output_tokens,
             context_window: self.model.context_window,
-            content: self.content,
+            content: self.wanted.shape.clone(),
             settings: self.model.settings,
             call_no: self.call_no,
         };
         let prompt = (!self.is_saved).then_some(json);
-        Ready { claim: self.claim, provider: self.model.provider, request, prompt }
+        Ready { claim: self.claim, provider: self.model.provider, request, wanted: self.wanted, prompt }
     }
 }

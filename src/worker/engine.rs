@@ -7,7 +7,8 @@
 
 use crate::error::Error;
 use crate::settings;
-use crate::store::claim::{self, Claim};
+use crate::store::claim::{self, Claim, Work};
+use crate::store::document;
 use crate::store::reply::{self, Reply};
 use crate::store::request::{self, Draft};
 use crate::store::{self, plan};
@@ -51,6 +52,9 @@ pub(crate) struct Engine {
     ready: VecDeque<Ready>,
     calling: HashMap<ClaimId, Claim>,
     replies: Vec<(Claim, Reply)>,
+    /// Documents that are being made, and those that are.
+    making: HashMap<ClaimId, Claim>,
+    made: Vec<(Claim, String)>,
     batch: usize,
     /// Whether the last turn failed.
     is_careful: bool,
@@ -70,6 +74,7 @@ struct Done {
     plans: Vec<Claim>,
     batches: Vec<Batch>,
     drafts: Vec<Draft>,
+    sources: Vec<document::Source>,
     opened: HashSet<Uuid>,
     tried: HashSet<ClaimId>,
     kept: HashSet<ClaimId>,
@@ -82,6 +87,7 @@ struct Done {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Thing {
     Reply,
+    Document,
     Ready,
     Plan,
     Nothing,
@@ -121,6 +127,8 @@ impl Engine {
             ready: VecDeque::new(),
             calling: HashMap::new(),
             replies: Vec::new(),
+            making: HashMap::new(),
+            made: Vec::new(),
             batch: 64,
             is_careful: false,
         })
@@ -138,6 +146,8 @@ impl Engine {
             && self.ready.is_empty()
             && self.calling.is_empty()
             && self.replies.is_empty()
+            && self.making.is_empty()
+            && self.made.is_empty()
     }
 
     /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
@@ -147,7 +157,7 @@ impl Engine {
             host.at("answered");
         }
         let mut report = Report::default();
-        if self.is_careful || self.replies.len() + self.ready.len() <= LITTLE {
+        if self.is_careful || self.replies.len() + self.made.len() + self.ready.len() <= LITTLE {
             let parts = Parts { open: true, keep: true, claim: true, look };
             self.step(host, parts, self.room(most), &mut report)?;
         } else {
@@ -158,7 +168,7 @@ impl Engine {
             self.listen();
             self.step(host, Parts { keep: true, ..Parts::default() }, 0, &mut report)?;
         }
-        let in_line = !self.replies.is_empty() || !self.plans.is_empty();
+        let in_line = !self.replies.is_empty() || !self.made.is_empty() || !self.plans.is_empty();
         let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
         report.is_held_up = in_line || (!self.ready.is_empty() && !waits_for_thread);
         // All that was in hand when a transaction failed has been gone through, or is held up.
@@ -170,7 +180,7 @@ impl Engine {
 
     /// How many more jobs may be claimed: no more than there are threads for stand before them.
     fn room(&self, most: usize) -> usize {
-        let ahead = self.plans.len() + self.rendering.len() + self.ready.len();
+        let ahead = self.plans.len() + self.rendering.len() + self.ready.len() + self.making.len();
         settings::max_concurrent_calls().saturating_sub(ahead).min(most)
     }
 
@@ -207,11 +217,16 @@ impl Engine {
                         self.rendered(rendering, made);
                     }
                 }
-                Event::Replied(id, outcome) => {
+                Event::Replied(id, outcome, heard) => {
                     if let Some(claim) = self.calling.remove(&id) {
-                        self.replies.push((claim, Reply::from(outcome)));
+                        self.replies.push((claim, Reply::from((outcome, heard))));
                     }
                 }
+                Event::Documented(id, made) => match (self.making.remove(&id), made) {
+                    (Some(claim), Ok(text)) => self.made.push((claim, text)),
+                    (Some(claim), Err(problem)) => self.replies.push((claim, Reply::failed(Class::Permanent, problem))),
+                    (None, _) => {}
+                },
             }
         }
     }
@@ -236,12 +251,14 @@ impl Engine {
             None => there.min(self.batch),
         };
         let replies = &self.replies[..most(parts.keep, self.replies.len(), Thing::Reply)];
+        let made = &self.made[..most(parts.keep, self.made.len(), Thing::Document)];
         let ready = most(parts.open, self.ready.len().min(self.free_threads()), Thing::Ready);
         let ready: Vec<&Ready> = self.ready.iter().take(ready).collect();
         let plans = &self.plans[..most(parts.claim, self.plans.len(), Thing::Plan)];
 
         let sessions = replies.iter().map(|(claim, _)| claim.session);
         let sessions = sessions.chain(ready.iter().map(|ready| ready.claim.session));
+        let sessions = sessions.chain(made.iter().map(|(claim, _)| claim.session));
         let sessions = sessions.chain(plans.iter().map(|claim| claim.session)).collect();
         let free = claim::lock_sessions(sessions)?;
 
@@ -252,13 +269,19 @@ impl Engine {
         let kept: Vec<&(Claim, Reply)> = replies.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
         done.kept = kept.iter().map(|(claim, _)| claim.id).collect();
         reply::keep(&kept)?;
+        let documents: Vec<&(Claim, String)> = made.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
+        done.kept.extend(documents.iter().map(|(claim, _)| claim.id));
+        document::keep(&documents)?;
 
         if parts.claim {
             let (now, later): (Vec<Claim>, Vec<Claim>) = plans.iter().partition(|claim| free.contains(&claim.session));
             done.plans = later;
             done.plans.extend_from_slice(&self.plans[plans.len()..]);
-            let calls = self.claim_and_plan(room, now, &mut done)?;
-            done.drafts = request::drafts(calls.iter().map(|claim| claim.job).collect())?;
+            let claimed = self.claim_and_plan(room, now, &mut done)?;
+            let of =
+                |work: Work| claimed.iter().filter(move |claim| claim.work == work).map(|claim| claim.job).collect();
+            done.drafts = request::drafts(of(Work::Call))?;
+            done.sources = document::sources(of(Work::Render))?;
         }
         if done.kept.is_empty() && done.opened.is_empty() {
             // Claims and plans come about again by themselves if the server loses them.
@@ -267,9 +290,9 @@ impl Engine {
         Ok(done)
     }
 
-    /// Plans, claims, plans what was claimed, and claims what was planned; returns the claimed jobs that call a model.
+    /// Plans, claims, plans what was claimed, and claims what was planned; returns the claimed jobs that are no plans.
     fn claim_and_plan(&self, room: usize, mut plans: Vec<Claim>, done: &mut Done) -> Result<Vec<Claim>, Error> {
-        let mut calls = Vec::new();
+        let mut others = Vec::new();
         for round in 0..ROUNDS {
             let (jobs, ids) = plans.iter().map(|claim| (claim.job, claim.id)).unzip();
             let planned = plan::plan_jobs(jobs, ids)?;
@@ -286,8 +309,9 @@ impl Engine {
                 done.batches.push(Batch { id: batch, claims, is_stuck: false });
             }
             done.claimed += claims.len();
-            let (to_plan, to_call): (Vec<Claim>, Vec<Claim>) = claims.into_iter().partition(|claim| claim.is_plan);
-            calls.extend(to_call);
+            let (to_plan, rest): (Vec<Claim>, Vec<Claim>) =
+                claims.into_iter().partition(|claim| claim.work == Work::Plan);
+            others.extend(rest);
             let free = claim::lock_sessions(to_plan.iter().map(|claim| claim.session).collect())?;
             let (now, later): (Vec<Claim>, Vec<Claim>) =
                 to_plan.into_iter().partition(|claim| free.contains(&claim.session));
@@ -295,13 +319,14 @@ impl Engine {
             plans = now;
         }
         done.plans.extend(plans);
-        Ok(calls)
+        Ok(others)
     }
 
     /// What was done is committed.
     fn take_in(&mut self, host: &mut impl Host, parts: &Parts, done: Done, report: &mut Report) {
         let kept = done.kept.len();
         self.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
+        self.made.retain(|(claim, _)| !done.kept.contains(&claim.id));
         self.empty.clear();
         self.batches.extend(done.batches);
         if parts.claim {
@@ -326,16 +351,22 @@ impl Engine {
         for draft in done.drafts {
             self.render(draft);
         }
+        for source in done.sources {
+            let claim = source.claim;
+            match self.calls.document(claim.id, source.definition, source.manuscript) {
+                Ok(()) => drop(self.making.insert(claim.id, claim)),
+                Err(problem) => self.replies.push((claim, no_thread(&problem))),
+            }
+        }
         if !opened.is_empty() {
             host.at("prompt_saved");
         }
         let sent = opened.len();
         for ready in opened {
             self.calling.insert(ready.claim.id, ready.claim);
-            if let Err(problem) = self.calls.call(ready.claim.id, ready.request) {
+            if let Err(problem) = self.calls.call(ready.claim.id, ready.request, ready.wanted) {
                 self.calling.remove(&ready.claim.id);
-                let failure = Reply::failed(Class::Transient, format!("no thread for the call: {problem}"));
-                self.replies.push((ready.claim, failure));
+                self.replies.push((ready.claim, no_thread(&problem)));
             }
         }
         if sent > 0 {
@@ -352,6 +383,8 @@ impl Engine {
     /// Finds the batches of which nothing is in hand any more.
     fn find_empty(&mut self) {
         let mut held: HashSet<ClaimId> = self.rendering.keys().chain(self.calling.keys()).copied().collect();
+        held.extend(self.making.keys());
+        held.extend(self.made.iter().map(|(claim, _)| claim.id));
         held.extend(self.plans.iter().map(|claim| claim.id));
         held.extend(self.ready.iter().map(|ready| ready.claim.id));
         held.extend(self.replies.iter().map(|(claim, _)| claim.id));
@@ -375,6 +408,8 @@ impl Engine {
             None
         } else if !self.replies.is_empty() {
             Some(Thing::Reply)
+        } else if !self.made.is_empty() {
+            Some(Thing::Document)
         } else if !self.ready.is_empty() && self.free_threads() > 0 {
             Some(Thing::Ready)
         } else if !self.plans.is_empty() {
@@ -388,10 +423,7 @@ impl Engine {
         match Rendering::begin(draft) {
             Ok((rendering, prompt)) => match self.calls.render(rendering.claim.id, prompt) {
                 Ok(()) => drop(self.rendering.insert(rendering.claim.id, rendering)),
-                Err(problem) => {
-                    let failure = Reply::failed(Class::Transient, format!("no thread to render on: {problem}"));
-                    self.replies.push((rendering.claim, failure));
-                }
+                Err(problem) => self.replies.push((rendering.claim, no_thread(&problem))),
             },
             Err((claim, problem)) => self.replies.push((claim, Reply::failed(Class::Permanent, problem))),
         }
@@ -419,6 +451,10 @@ impl Engine {
                     batch.is_stuck = true;
                 }
             }
+            Some(Thing::Document) => {
+                let (claim, _) = self.made.remove(0);
+                self.replies.push(failed(claim));
+            }
             Some(Thing::Ready) => {
                 let ready = self.ready.pop_front();
                 self.replies.extend(ready.map(|ready| failed(ready.claim)));
@@ -430,4 +466,8 @@ impl Engine {
             Some(Thing::Nothing) | None => self.is_careful = false,
         }
     }
+}
+
+fn no_thread(problem: &std::io::Error) -> Reply {
+    Reply::failed(Class::Transient, format!("no thread for it: {problem}"))
 }

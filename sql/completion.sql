@@ -37,6 +37,7 @@ begin
                    and n.status <> all (_ended_statuses())) as fell_back,
            bool_or(n.status <> o.status and n.status in ('failed', 'retry_loop_failed')) as failed,
            array_agg(n.id) filter (where n.status <> o.status and n.status = 'waiting_for_children') as waiting,
+           array_agg(n.id) filter (where n.status <> o.status and n.status in ('failed', 'retry_loop_failed') and n.parent_job_id is null) as failed_roots,
            bool_or(n.status <> o.status and o.status = 'processing') as revoked,
            bool_or(n.lane <> o.lane or n.priority <> o.priority or n.is_test_job <> o.is_test_job) as changed_lane,
            -- A claim takes its jobs out of the line itself.
@@ -114,6 +115,9 @@ begin
         join steps_under_way u on u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id and u.failed > 0
         where j.id = any (seen.waiting)) then
         perform _fail_parents(seen.moved);
+    end if;
+    if seen.failed_roots is not null then
+        perform _tell_of_failures(seen.failed_roots);
     end if;
     if seen.ended is not null then
         if exists (select from job_dependencies d where d.prerequisite_id = any (seen.ended)) then

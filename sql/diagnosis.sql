@@ -192,6 +192,8 @@ as $$
     from jobs c
     join jobs p on p.id = c.parent_job_id
     where c.status in ('failed', 'retry_loop_failed') and p.status in ('completed', 'waiting_for_children')
+      -- What is written anew comes after its plan has completed.
+      and not (c.version > 1 and p.status = 'completed')
     union all
     select 'a completed job has its answer, exactly once', j.id, format('it has %s', (select count(*) from contributions c where c.job_id = j.id))
     from jobs j

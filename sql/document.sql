@@ -21,10 +21,10 @@ begin
     join stage_runs run on run.id = j.stage_run_id
     where r.content is not null;
 
-    insert into jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, lineage_id,
+    insert into jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy, lineage_id,
                       reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, turn, payload)
     select j.session_id, j.stage_run_id, j.parent_job_id, case when r.missing is null then 'render' else 'execute' end,
-           j.step_key, j.model, j.group_key, j.output_type, j.makes, j.document_key, j.lineage_id, j.reviewer, j.version,
+           j.step_key, j.model, j.group_key, j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
            case when r.missing is null then 'pending' else 'pending_continuation' end,
            case when r.missing is null then j.continuation_count else j.continuation_count + 1 end,
            coalesce(j.target_contribution_id, r.id), j.priority, j.max_retries, j.is_test_job, greatest(j.turn, _claim_turn()),

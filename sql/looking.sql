@@ -118,40 +118,46 @@ end
 $$;
 comment on function job_tree(uuid) is 'The jobs of a session as an indented tree: what each worked on (←), its state, attempts, time, tokens and cost in dollars.';
 
--- Answers that are documents, and the versions that people or a renderer made of them; of each document the newest.
-create view documents with (security_invoker) as
-    with version as (
-        select c.id, c.session_id, c.iteration, c.stage, c.model, c.lineage_id, c.reviewer, c.document_key, c.content, c.created_at,
-               c.job_id, c.finish_reason
-        from contributions c
-        where c.document_key is not null and c.root_id = c.id
-          and not exists (select from resources r where r.source_contribution_id = c.id and r.resource_type = 'rendered_document')
-        union all
-        select r.id, r.session_id, r.iteration, r.stage, r.model, r.lineage_id, c.reviewer, r.document_key, r.content, r.created_at,
-               c.job_id, coalesce(c.finish_reason, 'stop')
-        from resources r
-        left join contributions c on c.id = r.source_contribution_id
-        where r.resource_type = 'rendered_document'
-    ),
-    numbered as (
-        select v.*, row_number() over w as version, row_number() over newest_first as age
-        from version v
-        window w as (partition by session_id, iteration, stage, model, lineage_id, reviewer, document_key order by created_at, id),
-               newest_first as (partition by session_id, iteration, stage, model, lineage_id, reviewer, document_key order by created_at desc, id desc)
-    )
-    select n.id, n.session_id, n.iteration, n.stage, n.model, n.lineage_id as lineage, n.document_key,
-           _document_path(p.name, n.session_id, n.iteration, stage.position::integer, n.stage, n.model, origin.model, n.reviewer, n.document_key, n.version::integer) as path,
-           n.content, n.version::integer as version, false as stale, n.finish_reason = 'stop' as complete,
-           coalesce(calls.tokens, 0)::bigint as tokens, round(coalesce(calls.cost, 0) / 1000000.0, 6) as cost, n.created_at
-    from numbered n
-    join sessions s on s.id = n.session_id
-    join projects p on p.id = s.project_id
-    join definitions d on d.id = s.definition_id
-    cross join lateral (
-        select listed.position from jsonb_array_elements(d.stages) with ordinality as listed(stage, position)
-        where listed.stage ->> 'slug' = n.stage) as stage
-    left join jobs origin on origin.id = n.lineage_id
-    left join lateral (
-        select sum(c.input_tokens + c.output_tokens) as tokens, sum(c.cost) as cost from model_calls c where c.job_id = n.job_id) as calls on true
-    where n.age = 1;
-comment on view documents is 'The newest version of every document a person reads, with what it took to write; cost is in dollars.';
+create function explain(session uuid, stage text default null)
+    returns table (
+        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
+        actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    seen sessions := _seen_session(explain.session);
+    slugs text[] := array(select s ->> 'slug' from definitions d, jsonb_array_elements(d.stages) as s where d.id = seen.definition_id);
+begin
+    if explain.stage <> all (slugs) then
+        raise exception 'process "%" has no stage "%"', seen.process, explain.stage
+            using errcode = 'invalid_parameter_value', hint = format('Its stages: %s.', array_to_string(slugs, ', '));
+    end if;
+    return query
+        with planned as (
+            select e.*, row_number() over () as nth
+            from _explain(seen.definition_id, seen.models, (
+                select coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'type', r.resource_type)), '[]')
+                from resources r
+                where r.project_id = seen.project_id and r.session_id is null)) as e
+        ),
+        spent as (
+            select run.stage, j.step_key, count(*) as calls, sum(c.input_tokens) as tokens_in, sum(c.output_tokens) as tokens_out, sum(c.cost) as cost
+            from jobs j
+            join stage_runs run on run.id = j.stage_run_id
+            join model_calls c on c.job_id = j.id
+            where j.session_id = seen.id
+              -- Of each stage the newest iteration.
+              and run.iteration = (select max(r.iteration) from stage_runs r where r.session_id = seen.id and r.stage = run.stage)
+            group by 1, 2
+        )
+        select p.stage, p.step_key, p.name, p.granularity_strategy, p.calls, p.documents, p.inputs,
+               coalesce(s.calls, 0), coalesce(s.tokens_in, 0)::bigint, coalesce(s.tokens_out, 0)::bigint, round(coalesce(s.cost, 0) / 1000000.0, 6)
+        from planned p
+        left join spent s on s.stage = p.stage and s.step_key = p.step_key
+        where explain.stage is null or p.stage = explain.stage
+        order by p.nth;
+end
+$$;
+comment on function explain(uuid, text) is
+    'The plan of a session before it runs: for each step the calls, the documents they become and the artifacts they read; after a run what it took beside them. Cost is in dollars.';

@@ -141,7 +141,7 @@ $$;
 -- The children that were planned, one element of each array a child; one that exists already is left as it is.
 create function _plan_children(
     ids uuid[], roots uuid[], step_keys text[], output_types text[], group_keys text[], document_keys text[], lineages uuid[],
-    reviewers text[], made text[], turns bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], parts text[],
+    reviewers text[], made text[], strategies text[], turns bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], parts text[],
     relevances double precision[]
 ) returns void
     language plpgsql
@@ -153,11 +153,11 @@ declare
 begin
     with child as (
         insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
-                          lineage_id, reviewer, makes, priority, max_retries, is_test_job, turn)
+                          lineage_id, reviewer, makes, strategy, priority, max_retries, is_test_job, turn)
         select c.id, root.session_id, root.stage_run_id, root.id, 'execute', c.step_key, root.model, c.group_key, c.output_type,
-               c.document_key, c.lineage_id, c.reviewer, c.makes, root.priority, root.max_retries, root.is_test_job, c.turn
-        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made, turns)
-            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, turn)
+               c.document_key, c.lineage_id, c.reviewer, c.makes, c.strategy, root.priority, root.max_retries, root.is_test_job, c.turn
+        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made, strategies, turns)
+            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, strategy, turn)
         join jobs root on root.id = c.root
         order by c.turn
         on conflict do nothing

@@ -18,6 +18,7 @@ begin
             ('contributions', 'session_id in (select s.id from dialectic.sessions s)'),
             ('resources', 'project_id in (select p.id from dialectic.projects p)'),
             ('model_calls', 'session_id in (select s.id from dialectic.sessions s)'),
+            ('notifications', 'owner = (select dialectic._current_owner())'),
             ('definitions', 'id in (select s.definition_id from dialectic.sessions s)'),
             ('lanes', 'false'),
             ('ready_jobs', 'false'),
@@ -38,7 +39,7 @@ declare
     name text;
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
-                                'resources', 'model_calls', 'claimers', 'claims', 'definitions', 'claim_ids'] loop
+                                'resources', 'model_calls', 'claimers', 'claims', 'notifications', 'definitions', 'claim_ids', 'notifications_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
@@ -59,7 +60,7 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_document_path', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
+                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_artifact_path', '_artifact_paths', '_numbered_path', '_files', '_project_readme', '_project_settings', '_explain', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
                                  '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
                                  '_request_texts', '_request_prompts', '_open_calls', '_keep_replies', '_document_jobs', '_keep_documents') then kind = 'admin'

@@ -23,8 +23,8 @@ declare
     opened  uuid;
 begin
     select s.* into strict session from sessions s where s.id = _open_stage_run.session_id;
-    insert into stage_runs as r (session_id, stage, iteration)
-    values (session.id, _open_stage_run.stage, session.iteration)
+    insert into stage_runs as r (session_id, stage, position, iteration)
+    values (session.id, _open_stage_run.stage, array_position(_stage_slugs(session.definition_id), _open_stage_run.stage), session.iteration)
     returning r.id into opened;
     insert into resources (resource_type, project_id, session_id, stage, iteration, content)
     values ('seed_prompt', session.project_id, session.id, _open_stage_run.stage, session.iteration,
@@ -195,6 +195,9 @@ begin
     end if;
     if following is null then
         update sessions s set status = 'completed', completed_at = _now() where s.id = session.id and s.status = 'active';
+        if found then
+            perform _notify(session.id, null, 'session_completed', 'the session is complete', format('Iteration %s is done.', session.iteration));
+        end if;
     else
         update sessions s set current_stage = following where s.id = session.id;
         perform _open_stage_run(session.id, following);
@@ -222,11 +225,15 @@ begin
               group by j.stage_run_id
               having bool_and(j.status = any (_ended_statuses()))) as ended
         where r.id = ended.stage_run_id and r.status = 'running'
-        returning r.session_id, r.status
+        returning r.session_id, r.status, r.stage, r.iteration, ended.delivered
     loop
         if closed.status = 'failed' then
             update sessions s set status = 'failed' where s.id = closed.session_id and s.status = 'active';
         else
+            perform _notify(
+                closed.session_id, null, 'stage_completed', format('%s is complete', closed.stage),
+                format('%s models delivered.', closed.delivered),
+                jsonb_build_object('stage', closed.stage, 'iteration', closed.iteration, 'models', closed.delivered));
             perform _advance(s.id) from sessions s where s.id = closed.session_id and s.status = 'active';
         end if;
     end loop;

@@ -47,6 +47,7 @@ create table stage_runs (
     id                      uuid        primary key default _uuid_v7(),
     session_id              uuid        not null references sessions on delete cascade,
     stage                   text        not null,
+    position                integer     not null default 1 check (position > 0),
     iteration               integer     not null check (iteration > 0),
     status                  text        not null default 'pending' check (status in ('pending', 'running', 'completed', 'failed')),
     continue_until_complete boolean     not null default true,
@@ -72,6 +73,7 @@ create table jobs (
     output_type            text,
     makes                  text        not null default 'text' check (makes in ('text', 'header', 'json', 'document')),
     document_key           text,
+    strategy               text,
     lineage_id             uuid,
     reviewer               text,
     version                integer     not null default 1 check (version > 0),
@@ -102,6 +104,7 @@ comment on table jobs is 'Units of work. Rows move only through the verbs: claim
 comment on column jobs.group_key is 'Which of the groups that a step fans out into this job works on; unique per stage run, step and model.';
 comment on column jobs.reviewer is 'The model whose review of the lineage this job writes or merges.';
 comment on column jobs.makes is 'What the answer is: a text, which is the document itself; a header; JSON; or JSON that is rendered into a document.';
+comment on column jobs.strategy is 'How its step fans out.';
 comment on column jobs.version is '1, and one more each time the same work is done anew.';
 comment on column jobs.attempt_count is 'Attempts charged to the job; a throttled call, a crash and a pause charge none.';
 comment on column jobs.status_before is 'Where the job goes back to when its claim, its wait or its pause ends.';
@@ -326,6 +329,29 @@ create table model_calls (
 ) with (fillfactor = 70);
 comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';
 
+create table notifications (
+    id                bigint      generated always as identity primary key,
+    owner             text        not null,
+    session_id        uuid,
+    job_id            uuid,
+    type              text        not null check (type in (
+        'contribution_generation_started', 'dialectic_contribution_started', 'contribution_generation_retrying',
+        'contribution_generation_continued', 'dialectic_contribution_received', 'contribution_generation_failed',
+        'contribution_generation_complete', 'contribution_generation_paused_nsf', 'planner_started', 'planner_completed',
+        'execute_started', 'execute_chunk_completed', 'execute_completed', 'render_started', 'render_completed', 'job_failed',
+        'dialectic_progress_update', 'stage_completed', 'session_completed')),
+    title             text        not null,
+    message           text        not null,
+    data              jsonb       not null default '{}',
+    link_path         text,
+    is_internal_event boolean     not null default false,
+    read              boolean     not null default false,
+    created_at        timestamptz not null default _now()
+);
+create index notifications_owner on notifications (owner, id);
+create index notifications_session on notifications (session_id);
+comment on table notifications is 'What happened, written in the transaction it tells of.';
+
 -- What hangs on a row goes with it: as a set, where a key would go row by row.
 create function _delete_below() returns trigger
     language plpgsql
@@ -338,6 +364,7 @@ begin
             delete from resources r using gone where r.project_id = gone.id and r.job_id is null;
         when 'sessions' then
             delete from resources r using gone where r.session_id = gone.id and r.job_id is null;
+            delete from notifications n using gone where n.session_id = gone.id;
             delete from jobs j using gone where j.session_id = gone.id;
         when 'stage_runs' then
             delete from jobs j using gone where j.session_id = gone.session_id and j.stage_run_id = gone.id;

@@ -52,7 +52,8 @@ extension_sql_file!(
 extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["define"]);
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
 extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
-extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["project", api::prompt::_render_seed]);
+extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["project"]);
+extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["notification", api::prompt::_render_seed]);
 extension_sql_file!(
     "../sql/claim.sql",
     name = "claim",
@@ -85,8 +86,14 @@ extension_sql_file!(
     name = "work_queue",
     requires = ["control", worker::claimer::_hold_claimer, worker::procedure::_run_pending, worker::procedure::_nap]
 );
-extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["work_queue", api::path::_document_path]);
-extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["looking"]);
+extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["work_queue"]);
+extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["regenerate", api::explain::_explain]);
+extension_sql_file!(
+    "../sql/files.sql",
+    name = "files",
+    requires = ["looking", api::path::_artifact_path, api::path::_artifact_paths, api::path::_numbered_path]
+);
+extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["files"]);
 extension_sql_file!("../sql/security.sql", name = "security", finalize);
 
 /// Runs when the library is loaded, in the postmaster where it is preloaded, else in the backend that first needs it.

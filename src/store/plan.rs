@@ -19,7 +19,7 @@ const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished 
 const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, is_previous \
      from dialectic._plan_sources($1, $2)";
 const CHILDREN: &str =
-    "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+    "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 const SETTLE: &str = "select dialectic._plan_settle($1, $2, $3, $4)";
 
 struct Root {
@@ -264,6 +264,7 @@ struct Rows {
     lineages: Vec<Option<Uuid>>,
     reviewers: Vec<Option<String>>,
     made: Vec<&'static str>,
+    strategies: Vec<&'static str>,
     turns: Vec<i64>,
     inputs: Vec<Link>,
 }
@@ -286,6 +287,7 @@ impl Rows {
             });
             self.reviewers.push(child.reviewer);
             self.made.push(step.makes().as_str());
+            self.strategies.push(step.granularity_strategy.as_str());
             self.turns.push(*last_turn);
             for (position, input) in child.inputs.into_iter().enumerate() {
                 let position = i32::try_from(position + 1).unwrap_or(i32::MAX);
@@ -313,6 +315,7 @@ impl Rows {
         self.lineages.truncate(first);
         self.reviewers.truncate(first);
         self.made.truncate(first);
+        self.strategies.truncate(first);
         self.turns.truncate(first);
         self.inputs.retain(|input| !gone.contains(&input.job));
     }
@@ -341,6 +344,7 @@ impl Rows {
             self.lineages.into(),
             self.reviewers.into(),
             self.made.into(),
+            self.strategies.into(),
             self.turns.into(),
             jobs.into(),
             positions.into(),

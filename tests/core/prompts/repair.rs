@@ -5,6 +5,7 @@
 
 use super::samples::{definition, domain, turns};
 use super::{is_golden, request};
+use dialectic_core::definition::Mending;
 use dialectic_core::prompt::{Message, Role};
 use serde_json::{Value, json};
 
@@ -19,7 +20,9 @@ fn turn() -> (Vec<Message>, Value) {
 
 fn repair(missing: &[&str], shape: &Value) -> Vec<Message> {
     let missing: Vec<String> = missing.iter().map(|&key| key.to_owned()).collect();
-    definition("dialectic", domain("dialectic")).repair(&turn().0, SO_FAR, &missing, shape).unwrap()
+    let turn = serde_json::to_string(&turn().0).unwrap();
+    let mending = Mending { turn, so_far: SO_FAR.to_owned(), missing };
+    definition("dialectic", domain("dialectic")).repair(&mending, shape).unwrap()
 }
 
 #[test]
@@ -40,9 +43,7 @@ fn a_repair_asks_for_exactly_the_missing_keys_in_their_shape() {
         let start = asked.find("```json\n").unwrap() + "```json\n".len();
         let shown: Value = serde_json::from_str(&asked[start..asked.rfind("\n```").unwrap()]).unwrap();
         let keys: Vec<&str> = shown.as_object().unwrap().keys().map(String::as_str).collect();
-        let mut expected = missing.to_vec();
-        expected.sort_unstable();
-        assert_eq!(keys, expected);
+        assert_eq!(keys, missing);
         assert!(missing.iter().all(|key| shown[key] == shape[key]));
         assert!(asked.contains(&missing.join(", ")) && !asked.contains("overview"));
     }

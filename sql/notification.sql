@@ -1,0 +1,39 @@
+-- Notifications: what happened, told in the transaction that made it happen, to the owner of the session.
+--
+-- The trigger and the stages call what is here; nothing here moves a job.
+
+create function _notify(
+    session_id uuid, job_id uuid, type text, title text, message text, data jsonb default '{}'
+) returns void
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    insert into notifications (owner, session_id, job_id, type, title, message, data)
+    select s.owner, s.id, _notify.job_id, _notify.type, _notify.title, _notify.message, _notify.data
+    from sessions s where s.id = _notify.session_id
+$$;
+
+-- Plans that failed: their model is left out of what comes after, as long as enough others are left.
+create function _tell_of_failures(roots uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _notify(
+        j.session_id, j.id, 'contribution_generation_failed', format('%s failed in %s', j.model, run.stage),
+        format('%s. The other models go on without it; retry() brings it back.', j.error_details ->> 'message'),
+        jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'class', j.error_details -> 'class',
+                           'cause_job', j.error_details -> 'cause_job'))
+    from jobs j
+    join stage_runs run on run.id = j.stage_run_id
+    where j.id = any (roots);
+end
+$$;
+
+create function notifications_since(id bigint default 0) returns setof notifications
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select n.* from notifications n where n.id > notifications_since.id order by n.id
+$$;
+comment on function notifications_since(bigint) is 'What happened after the notification of this number, oldest first.';

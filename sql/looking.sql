@@ -118,7 +118,8 @@ end
 $$;
 comment on function job_tree(uuid) is 'The jobs of a session as an indented tree: what each worked on (←), its state, attempts, time, tokens and cost in dollars.';
 
-create function explain(session uuid, stage text default null)
+-- The rows of explain(), whose argument and column of one name plpgsql would not tell apart.
+create function _explain_session(session uuid, only_stage text)
     returns table (
         stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
         actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
@@ -126,11 +127,11 @@ create function explain(session uuid, stage text default null)
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    seen sessions := _seen_session(explain.session);
+    seen sessions := _seen_session(_explain_session.session);
     slugs text[] := array(select s ->> 'slug' from definitions d, jsonb_array_elements(d.stages) as s where d.id = seen.definition_id);
 begin
-    if explain.stage <> all (slugs) then
-        raise exception 'process "%" has no stage "%"', seen.process, explain.stage
+    if only_stage <> all (slugs) then
+        raise exception 'process "%" has no stage "%"', seen.process, only_stage
             using errcode = 'invalid_parameter_value', hint = format('Its stages: %s.', array_to_string(slugs, ', '));
     end if;
     return query
@@ -155,9 +156,18 @@ begin
                coalesce(s.calls, 0), coalesce(s.tokens_in, 0)::bigint, coalesce(s.tokens_out, 0)::bigint, round(coalesce(s.cost, 0) / 1000000.0, 6)
         from planned p
         left join spent s on s.stage = p.stage and s.step_key = p.step_key
-        where explain.stage is null or p.stage = explain.stage
+        where only_stage is null or p.stage = only_stage
         order by p.nth;
 end
+$$;
+create function explain(session uuid, stage text default null)
+    returns table (
+        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
+        actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select * from _explain_session(explain.session, explain.stage)
 $$;
 comment on function explain(uuid, text) is
     'The plan of a session before it runs: for each step the calls, the documents they become and the artifacts they read; after a run what it took beside them. Cost is in dollars.';

@@ -207,11 +207,15 @@ comment on function set_document_template(text, text) is
     'Stores a new version of the layout of a document and returns its number; sessions that run keep the version they started with.';
 
 create function render_markdown(content jsonb, document_key text) returns text
-    language sql stable
+    language plpgsql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select _render_markdown(content, document_key, (select t.body from _current_document_templates t where t.key = document_key))
+begin
+    perform _refuse_null('content', render_markdown.content is null);
+    perform _refuse_null('document_key', render_markdown.document_key is null);
+    return _render_markdown(content, document_key, (select t.body from _current_document_templates t where t.key = document_key));
+end
 $$;
 comment on function render_markdown(jsonb, text) is
     'The Markdown that an answer in JSON becomes under a document key: by the layout of the key, or by its own shape where it has none.';

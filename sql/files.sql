@@ -36,6 +36,10 @@ create function _files(project uuid, session uuid) returns table (id uuid, path 
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
+    if not exists (select from projects p where p.id = _files.project) then
+        raise exception 'project "%" does not exist', coalesce(_files.project::text, 'null')
+            using errcode = 'no_data_found', hint = 'SELECT id, name FROM dialectic.projects lists yours.';
+    end if;
     return query
         with listed as (
             select a.* from _artifacts a

@@ -36,7 +36,8 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give {"input_tokens", "output_tokens", "cached_tokens"}, whole numbers from 0 on.';
     end if;
-    heard := _read_answer(complete_job.job, complete_job.finish_reason, complete_job.answer);
+    heard := _read_answer(
+        (select j.id from jobs j where j.id = complete_job.job and j.makes <> 'text'), complete_job.finish_reason, complete_job.answer);
     return _keep_one(
         complete_job.job, complete_job.claim_id, complete_job.answer, complete_job.finish_reason, complete_job.usage,
         case when heard ? 'reason' then 'content' end, heard ->> 'reason', null, heard);

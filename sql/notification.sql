@@ -31,9 +31,12 @@ end
 $$;
 
 create function notifications_since(id bigint default 0) returns setof notifications
-    language sql stable
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select n.* from notifications n where n.id > notifications_since.id order by n.id
+begin
+    perform _refuse_null('id', notifications_since.id is null);
+    return query select n.* from notifications n where n.id > notifications_since.id order by n.id;
+end
 $$;
 comment on function notifications_since(bigint) is 'What happened after the notification of this number, oldest first.';

@@ -39,6 +39,7 @@ $$;
 -- The types of resource that a job has as its prompt.
 create function _prompt_types() returns text[]
     language sql immutable parallel safe
+    set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select array['turn_prompt', 'planner_prompt', 'continuation_prompt']
 $$;

@@ -73,13 +73,13 @@ pub(crate) fn _render_job(job: pgrx::Uuid) -> Result<Option<String>, ErrorReport
     })
 }
 
-/// What there is to keep of the answer to one claimed job.
+/// What there is to keep of the answer to one claimed job; no job stands for one that wants a text.
 #[pg_extern(volatile)]
-pub(crate) fn _read_answer(job: pgrx::Uuid, finish_reason: &str, answer: &str) -> Result<JsonB, ErrorReport> {
+pub(crate) fn _read_answer(job: Option<pgrx::Uuid>, finish_reason: &str, answer: &str) -> Result<JsonB, ErrorReport> {
     let finish_reason = finish_reason
         .parse()
         .map_err(|_| Error::Unknown { argument: "finish reason", value: finish_reason.to_owned() })?;
-    let wanted = request::drafts(vec![job])?.first().map(draft::wanted).unwrap_or_default();
+    let wanted = request::drafts(job.into_iter().collect())?.first().map(draft::wanted).unwrap_or_default();
     let heard = Reply::heard(verdict(finish_reason, answer, &wanted));
     let mut told = serde_json::json!({"is_complete": !heard.is_incomplete, "is_final": heard.is_final});
     for (key, value) in [("content", heard.content), ("reason", heard.message)] {

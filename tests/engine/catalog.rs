@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 2] = ["_claim_turn", "wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 33] = [
+const SURFACE: [(&str, &str); 40] = [
     ("run", "prompt, models, process, domain, name, through, test"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -47,13 +47,20 @@ const SURFACE: [(&str, &str); 33] = [
     ("claim_jobs", "worker, max_jobs, lease"),
     ("job_request", "job"),
     ("complete_job", "job, claim_id, answer, finish_reason, usage"),
+    ("explain", "session, stage"),
+    ("files", "id"),
+    ("notifications_since", "id"),
+    ("regenerate", "session, document_key, model, lineage"),
+    ("render_markdown", "content, document_key"),
+    ("set_document_template", "key, body"),
+    ("storage_path", "resource"),
     ("fail_job", "job, claim_id, class, message, retry_after"),
     ("grant_user", "role"),
     ("grant_admin", "role"),
 ];
 
 /// Columns that users query, table by table.
-const COLUMNS: [(&str, &str); 9] = [
+const COLUMNS: [(&str, &str); 10] = [
     (
         "sessions",
         "id project_id owner process models current_stage iteration auto_advance status created_at completed_at",
@@ -65,7 +72,7 @@ const COLUMNS: [(&str, &str); 9] = [
          continuation_count target_contribution_id run_at priority claim_id claimed_by lease_until status_before created_at \
          started_at completed_at payload results error_details is_test_job idempotency_key",
     ),
-    ("job_inputs", "job artifact role relevance"),
+    ("job_inputs", "job artifact role part relevance"),
     (
         "contributions",
         "id session_id job_id root_id chunk_no stage iteration step_key output_type model document_key lineage_id \
@@ -76,6 +83,7 @@ const COLUMNS: [(&str, &str); 9] = [
         "id resource_type project_id session_id stage iteration model document_key lineage_id version source_contribution_id \
          content mime_type",
     ),
+    ("notifications", "id owner session_id job_id type title message data link_path is_internal_event read created_at"),
     (
         "model_calls",
         "job_id claim_id attempt provider model started_at first_byte_at finished_at http_status error_class input_tokens \

@@ -93,7 +93,7 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 15] = [
+const ADMIN_ONLY: [&str; 16] = [
     "add_model",
     "add_provider",
     "claim_jobs",
@@ -107,6 +107,7 @@ const ADMIN_ONLY: [&str; 15] = [
     "run_pending",
     "self_check",
     "set_config",
+    "set_document_template",
     "set_domain",
     "set_prompt",
 ];

@@ -324,6 +324,14 @@ impl Step {
         })
     }
 
+    /// The order of the keys, written out where there is one to keep.
+    fn content_order(&self) -> Option<Value> {
+        match &self.content_to_include {
+            Some(Value::Object(fields)) if fields.len() > 1 => Some(fields.keys().map(|key| text(key)).collect()),
+            _ => None,
+        }
+    }
+
     fn to_value(&self) -> Value {
         let inputs = self.inputs_required.iter().map(Input::to_value).collect();
         let needs = self.needs.iter().map(|need| text(&need.step)).collect();
@@ -339,6 +347,7 @@ impl Step {
             ("document_key", self.document_key.as_deref().map(text)),
             ("file_type", Some(text(self.file_type.as_str()))),
             ("content_to_include", self.content_to_include.clone()),
+            ("content_order", self.content_order()),
             ("needs", Some(Value::Array(needs))),
             ("isolated_by", self.isolated_by.as_deref().map(text)),
         ])

@@ -12,7 +12,7 @@ use super::{
     Strategy, USER_FEEDBACK, needs,
 };
 
-const STEP_FIELDS: [&str; 13] = [
+const STEP_FIELDS: [&str; 14] = [
     "step",
     "key",
     "name",
@@ -24,6 +24,7 @@ const STEP_FIELDS: [&str; 13] = [
     "document_key",
     "file_type",
     "content_to_include",
+    "content_order",
     "needs",
     "isolated_by",
 ];
@@ -97,6 +98,7 @@ fn step(position: usize, value: &Value, problems: &mut Problems) -> Option<Step>
     let document_key = reader.key("document_key");
     let file_type = reader.word::<FileType>("file_type");
     let content_to_include = reader.content("content_to_include");
+    let content_to_include = reader.ordered("content_order", content_to_include);
     let needs = reader.needs();
     let isolated_by = reader.text("isolated_by");
     let inputs_required = reader.inputs(strategy);

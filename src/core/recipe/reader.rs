@@ -141,6 +141,27 @@ impl<'a> Reader<'a> {
         }
         Some(value.clone())
     }
+
+    /// The content with its keys in the order that is given, for a database may not keep the one they were written in; those
+    /// that are not named follow.
+    pub(super) fn ordered(&mut self, name: &str, content: Option<Value>) -> Option<Value> {
+        let Some(order) = self.given(name) else { return content };
+        let (Some(Value::Object(mut fields)), Value::Array(keys)) = (content, order) else {
+            self.complain(name, "must be a list of the keys of content_to_include, which must be an object");
+            return None;
+        };
+        let mut ordered = Map::new();
+        for key in keys {
+            match key.as_str().and_then(|key| fields.shift_remove_entry(key)) {
+                Some((key, value)) => drop(ordered.insert(key, value)),
+                None => {
+                    self.complain(name, format!("names {}, which content_to_include lacks", clip(&key.to_string())))
+                }
+            }
+        }
+        ordered.extend(fields);
+        Some(Value::Object(ordered))
+    }
 }
 
 pub(super) fn is_key(text: &str) -> bool {

@@ -69,6 +69,8 @@ fn a_field_of_the_wrong_kind_is_refused() {
         ("file_type", json!("pdf")),
         ("content_to_include", json!("title")),
         ("content_to_include", json!([1])),
+        ("content_order", json!(["title"])),
+        ("content_order", json!("title")),
         ("needs", json!("header")),
         ("needs", json!({})),
         ("isolated_by", json!(true)),
@@ -179,4 +181,19 @@ proptest! {
             prop_assert_eq!(read(&recipe.to_value()).to_value(), recipe.to_value());
         }
     }
+}
+
+/// A database that sorts keys must not decide in which order a model is asked for them.
+#[test]
+fn the_order_of_what_is_asked_for_is_kept_and_names_only_what_is_there() {
+    let value = spoilt("/steps/1", "content_to_include", json!({"a": "", "b": "", "c": ""}));
+    let ordered = |order: Value| {
+        let mut value = value.clone();
+        value["steps"][1]["content_order"] = order;
+        Recipe::parse(&value)
+    };
+    let recipe = ordered(json!(["c", "a"])).unwrap();
+    assert_eq!(recipe.steps[1].content_keys(), ["c", "a", "b"]);
+    assert_eq!(recipe.to_value()["steps"][1]["content_order"], json!(["c", "a", "b"]));
+    blames(&ordered(json!(["c", "d"])).unwrap_err(), "write", "content_order", "lacks");
 }

@@ -131,9 +131,6 @@ begin
         perform _raise_floor(_first_turn(floor));
         return;
     end if;
-    if lease is null and not exists (select from claimers c where c.name = claimer) then
-        insert into claimers (name) values (claimer);
-    end if;
     insert into claims (id, claimed_by, lease_until, job_ids) values (claim, claimer, moment + lease, ids);
 
     perform setval('claim_turns', last_turn);
@@ -189,6 +186,25 @@ begin
     return array(select c.name from claimers c where c.name <> asking and not _claimer_lives(c.name));
 end
 $$;
+
+-- Whoever holds a claim without a lease is listed, however the claim came to be here: a restored database knows its dead by this.
+create function _list_claimers() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    insert into claimers (name)
+    select distinct n.claimed_by from new_claims n
+    where n.lease_until is null and not exists (select from claimers c where c.name = n.claimed_by)
+    on conflict do nothing;
+    return null;
+end
+$$;
+create trigger _list_claimers
+    after insert on claims
+    referencing new table as new_claims
+    for each statement execute function _list_claimers();
 
 -- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had under
 -- way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
@@ -253,8 +269,10 @@ begin
           and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
         for no key update of o skip locked);
 
+    -- While a database is restored its claims may come before its jobs: such a claim stays.
     delete from claims c
     where c.id = any (void)
+      and not exists (select from unnest(c.job_ids) as t(job_id) where not exists (select from jobs j where j.id = t.job_id))
       and not exists (
           select from unnest(c.job_ids) as t(job_id) join jobs j on j.id = t.job_id
           where j.status = 'processing' and j.claimed_by = c.claimed_by and (j.lease_until is null or j.lease_until < moment))

@@ -146,6 +146,9 @@ as $$
     select 'an input exists', i.job, format('artifact %s does not', i.artifact)
     from job_inputs i
     where not exists (select from contributions c where c.id = i.artifact) and not exists (select from resources r where r.id = i.artifact)
+      -- A text that is being condensed is listed before it is there.
+      and not exists (select from job_dependencies d join jobs c on c.id = d.prerequisite_id and c.kind = 'combine' and c.status <> 'completed'
+                      where d.job_id = i.job)
     union all
     select 'a running job is claimed, and no other is', j.id, format('%s with claim %s by %s', j.status, coalesce(j.claim_id::text, 'none'), coalesce(j.claimed_by, 'nobody'))
     from jobs j

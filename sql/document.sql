@@ -118,3 +118,50 @@ begin
     return query select * from unnest(current);
 end
 $$;
+
+-- Has documents that do not fit into the prompt of a claimed job condensed first: a combine job for each group (a list of artifacts),
+-- which the job waits for and whose text it then reads in their place. False when the claim is no longer the job's.
+create function _combine(job uuid, claim_id bigint, groups jsonb) returns boolean
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    waiter  jobs;
+    members uuid[];
+    nth     integer := 0;
+    made    uuid;
+    text_id uuid;
+    needed  uuid[] := '{}';
+begin
+    select j.* into waiter from jobs j where j.id = _combine.job and j.claim_id = _combine.claim_id;
+    if not found then
+        return false;
+    end if;
+    for members in select array(select jsonb_array_elements_text(g)::uuid) from jsonb_array_elements(groups) as g loop
+        nth := nth + 1;
+        made := _uuid_v7();
+        text_id := _uuid_v7();
+        insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, strategy, lineage_id,
+                          reviewer, version, priority, max_retries, is_test_job, turn, payload)
+        select made, waiter.session_id, waiter.stage_run_id, waiter.parent_job_id, 'combine', waiter.step_key, waiter.model,
+               format('%s:combined:%s', waiter.group_key, made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer, waiter.version,
+               waiter.priority, waiter.max_retries, waiter.is_test_job, greatest(waiter.turn, _claim_turn()),
+               jsonb_build_object('contribution_id', text_id, 'depth', 1 + coalesce(max((c.payload ->> 'depth')::integer), 0))
+        from contributions t join jobs c on c.id = t.job_id and c.kind = 'combine'
+        where t.id = any (members);
+        insert into job_inputs (job, position, artifact, role, part, relevance)
+        select made, i.position, i.artifact, i.role, i.part, i.relevance
+        from job_inputs i
+        where i.job = waiter.id and i.artifact = any (members);
+        -- What is sent is what is listed: from now on the condensed text, which will have this id.
+        with replaced as (
+            delete from job_inputs i where i.job = waiter.id and i.artifact = any (members) returning i.position, i.relevance)
+        insert into job_inputs (job, position, artifact, role, relevance)
+        select waiter.id, min(r.position), text_id, 'combined', max(r.relevance) from replaced r;
+        needed := needed || made;
+    end loop;
+    perform _wait_for(waiter.id, needed);
+    return true;
+end
+$$;

@@ -145,7 +145,10 @@ declare
     moment  timestamptz := _now();
     -- Only a running job has a claim, and a claim is drawn once: to have it is to be running for it.
     current uuid[];
-    ids     uuid[] := array(select _uuid_v7() from unnest(job_ids));
+    -- A condensed text has the id under which it is waited for.
+    ids     uuid[] := array(
+        select coalesce((j.payload ->> 'contribution_id')::uuid, _uuid_v7())
+        from unnest(job_ids) with ordinality as r(job_id, nth) join jobs j on j.id = r.job_id order by r.nth);
 begin
     perform from sessions s
     where s.id in (select j.session_id from jobs j where j.id = any (job_ids))

@@ -7,7 +7,8 @@
 create function _request_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
                    step_key text, model text, provider text, api text, api_model text, context_window bigint,
-                   max_output_tokens bigint, settings jsonb, call_no bigint, may_continue boolean, prompt text, turn_prompt text,
+                   max_output_tokens bigint, settings jsonb, call_no bigint, kind text, context_safety double precision, max_ratio double precision,
+                   may_continue boolean, prompt text, turn_prompt text,
                    so_far text, missing text[])
     language plpgsql
     security definer
@@ -15,9 +16,12 @@ create function _request_jobs(job_ids uuid[])
 as $$
 begin
     return query
+        with allowed as materialized (
+            select (get_config('context_safety') #>> '{}')::double precision as safety,
+                   (get_config('tier2_max_ratio') #>> '{}')::double precision as ratio)
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model, m.provider,
                p.api, m.api_model, m.context_window::bigint, least(m.max_output_tokens, run.max_output_tokens)::bigint, m.settings,
-               (select count(*) from model_calls c where c.job_id = j.id) + 1, run.continue_until_complete,
+               (select count(*) from model_calls c where c.job_id = j.id) + 1, j.kind, allowed.safety, allowed.ratio, run.continue_until_complete,
                (select r.content from resources r where r.job_id = j.id and r.resource_type = any (_prompt_types())),
                continued.turn_prompt, continued.so_far,
                case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end
@@ -25,6 +29,7 @@ begin
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
         join stage_runs run on run.id = j.stage_run_id
+        cross join allowed
         left join _current_models m on m.name = j.model
         left join _current_providers p on p.name = m.provider
         left join lateral (
@@ -58,19 +63,20 @@ $$;
 -- Texts by their ids, each once however many jobs read it.
 create function _request_texts(ids uuid[])
     returns table (id uuid, type text, name text, stage text, author text, reviewer text, about text, document_key text, content text,
-                   has_front_matter boolean)
+                   has_front_matter boolean, depth integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model), c.document_key, c.content, false
+        select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model), c.document_key, c.content, false,
+               case c.output_type when 'combined' then (select (j.payload ->> 'depth')::integer from jobs j where j.id = c.job_id) end
         from contributions c left join jobs origin on origin.id = c.lineage_id
         where c.id = any (ids)
         union all
         select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer, nullif(origin.model, r.model), r.document_key,
-               r.content, r.resource_type = 'rendered_document'
+               r.content, r.resource_type = 'rendered_document', null
         from resources r left join jobs origin on origin.id = r.lineage_id
         where r.id = any (ids);
 end
@@ -152,8 +158,8 @@ begin
         raise exception 'job "%" has no request: %', claimed.id, made ->> 'problem'
             using errcode = 'object_not_in_prerequisite_state', hint = 'Give it up with dialectic.fail_job(job, claim_id, class, message).';
     end if;
-    return made -> 'request';
+    return nullif(made -> 'request', 'null');
 end
 $$;
 comment on function job_request(uuid) is
-    'The exact request of a claimed job: provider, model, messages and limits, never the secret. Saves the prompt and opens the call.';
+    'The exact request of a claimed job: provider, model, messages and limits, never the secret. Saves the prompt and opens the call. Null when its documents do not fit: it then waits until they are condensed.';

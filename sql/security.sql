@@ -39,7 +39,7 @@ declare
     name text;
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
-                                'resources', 'model_calls', 'claimers', 'claims', 'notifications', 'definitions', 'claim_ids', 'notifications_id_seq'] loop
+                                'resources', 'model_calls', 'claims', 'notifications', 'definitions', 'claim_ids', 'notifications_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
@@ -63,7 +63,7 @@ as $$
                                  '_claimer_key', '_any_claimer_works', '_worker_state', '_artifact_path', '_artifact_paths', '_numbered_path', '_files', '_project_readme', '_project_settings', '_explain', '_explain_session', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
                                  '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
-                                 '_request_texts', '_request_prompts', '_open_calls', '_keep_replies', '_document_jobs', '_keep_documents') then kind = 'admin'
+                                 '_request_texts', '_request_prompts', '_open_calls', '_keep_replies', '_document_jobs', '_keep_documents', '_combine') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_document_template', 'set_domain', 'define_process', 'define_stage',
                                  'set_config', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',

@@ -113,68 +113,6 @@ comment on column jobs.turn is 'The place in line: of equal priority the lower o
 comment on column jobs.lane is 'Jobs that need the same model line up in one lane; those that call none have a lane of their own.';
 comment on column jobs.claim_id is 'The fence: drawn anew for each claim; an answer that carries another one is late.';
 
-create sequence claim_ids as bigint;
-comment on sequence claim_ids is 'Every claim draws its fence here.';
-
--- A sequence, for it leaves no dead rows: where the claims stand is read by everyone who lines up a job.
-create sequence claim_turns as bigint minvalue 0 start 0;
-comment on sequence claim_turns is 'The turn that was claimed last; a job that is lined up now comes right after it.';
-
--- Where the claims stand: a job that becomes ready now takes its turn from here.
-create function _claim_turn() returns bigint
-    language sql stable
-as $$
-    select last_value from dialectic.claim_turns
-$$;
-
-create table claimers (
-    name      text        primary key,
-    opened_at timestamptz not null default _now()
-);
-comment on table claimers is 'The claimers inside the server that may hold claims; one that is gone is struck off when its claims are free. Whether it lives its lock says, not this table.';
-
-create table claims (
-    id          uuid   primary key default _uuid_v7(),
-    claimed_by  text   not null,
-    lease_until timestamptz,
-    job_ids     uuid[] not null
-);
-create index claims_leased on claims (lease_until) where lease_until is not null;
-comment on table claims is 'What a claimer took in one go and may still hold, or have a call open for. Which job is whose its own row says; this is where to look when a claimer is gone.';
-
--- No index of jobs mentions what changes while a job runs, so that moving one writes no index. What must be found by that has a
--- narrow table of its own, made from the rows of jobs by the triggers on it (completion.sql), and is therefore not dumped.
-create table ready_jobs (
-    job_id     uuid        not null,
-    lane       text        not null,
-    is_test    boolean     not null,
-    priority   integer     not null,
-    turn       bigint      not null,
-    run_at     timestamptz not null,
-    is_delayed boolean     not null
-);
-create index ready_jobs_line on ready_jobs (lane, is_test, priority, is_delayed, turn, job_id);
-create index ready_jobs_delayed on ready_jobs (run_at, job_id) where is_delayed;
-comment on table ready_jobs is 'The line: a row for every job that may be claimed once its time has come. Those that are tried again stand apart, by their time.';
-
-create table steps_under_way (
-    stage_run_id  uuid    not null,
-    parent_job_id uuid    not null,
-    step_key      text    not null,
-    unfinished    integer not null,
-    failed        integer not null,
-    primary key (stage_run_id, parent_job_id, step_key)
-) with (fillfactor = 50);
-comment on table steps_under_way is 'How many jobs of each step of a plan have not ended, and how many failed; a step with neither has no row.';
-
-create table lanes (
-    name     text    not null,
-    is_test  boolean not null,
-    priority integer not null,
-    primary key (name, is_test, priority)
-);
-comment on table lanes is 'Every lane that a job ever lined up in; rows are added and never changed, so a claim finds its lanes whatever old snapshots are held.';
-
 -- One list of statuses and kinds, kept in the core crate; every set and check in the database is made from it.
 create table job_statuses (
     status      text primary key,
@@ -372,6 +310,9 @@ begin
         when 'jobs' then
             delete from ready_jobs r using gone where r.job_id = gone.id;
             delete from steps_under_way u using gone where u.stage_run_id = gone.stage_run_id and u.parent_job_id = gone.id;
+            update claims c
+            set job_ids = array(select id from unnest(c.job_ids) as id where id not in (select g.id from gone g))
+            where exists (select from gone g where g.id = any (c.job_ids));
             delete from job_inputs i using gone where i.job = gone.id;
             delete from contributions c using gone where c.job_id = gone.id;
             delete from model_calls c using gone where c.job_id = gone.id;

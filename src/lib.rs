@@ -33,10 +33,11 @@ extension_sql_file!(
     name = "work",
     requires = ["catalog", api::job::_job_statuses, api::job::_job_transitions, api::job::_job_kinds]
 );
+extension_sql_file!("../sql/queue.sql", name = "queue", requires = ["work"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["work", api::identity::_outer_role, api::identity::_has_jwt_identity]
+    requires = ["queue", api::identity::_outer_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",

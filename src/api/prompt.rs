@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::store::definition::definition;
 use crate::store::reply::Reply;
 use crate::store::{document, request};
-use crate::worker::calls::{DEEP_STACK, messages, with_signals_blocked};
+use crate::worker::calls::{DEEP_STACK, Rendered, rendered};
 use crate::worker::draft::{self, Rendering};
+use crate::worker::pool::with_signals_blocked;
 use dialectic_core::answer::verdict;
 use dialectic_core::prompt::{self, Templates};
 use dialectic_core::provider::simulator;
@@ -106,20 +107,24 @@ pub(crate) fn _render_seed(
     Ok(deep(|| Ok(definition.seed_prompt(stage, iteration, request)?))?)
 }
 
-/// The request of one claimed job, saved and its call opened: `{"request": …}`, or `{"problem": …}` that says why there is none.
+/// The request of one claimed job, saved and its call opened: `{"request": …}`, null when documents have to be condensed first, or `{"problem": …}` that says why there is none.
 #[pg_extern(volatile)]
 pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
     let problem = |reason: String| Ok(JsonB(serde_json::json!({ "problem": reason })));
     let Some(draft) = request::drafts(vec![job])?.into_iter().next() else {
         return problem("it is no longer claimed".to_owned());
     };
-    let (rendering, prompt) = match Rendering::begin(draft) {
+    let (rendering, prompt, room) = match Rendering::begin(draft) {
         Ok(begun) => begun,
         Err((_, reason)) => return problem(reason),
     };
-    let ready = match deep(|| Ok(messages(prompt)))? {
-        Ok((messages, json)) => rendering.end(messages, json),
-        Err(reason) => return problem(reason),
+    let ready = match deep(|| Ok(rendered(prompt, &room)))? {
+        Rendered::Ready(messages, json) => rendering.end(messages, json),
+        Rendered::TooLong(groups) => {
+            request::combine(&rendering.claim, &rendering.groups(&groups))?;
+            return Ok(JsonB(serde_json::json!({ "request": null })));
+        }
+        Rendered::Refused(_, reason) => return problem(reason),
     };
     request::open(vec![(job, ready.claim.id, ready.prompt.as_deref())])?;
     let JsonB(mut request) = encode("request", &ready.request)?;

@@ -10,6 +10,8 @@ use crate::render::{self, FrontMatter, Layouts, Rendered};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+/// The template that has documents condensed.
+const COMBINE: &str = "tier2_document_combiner";
 /// The template that asks for what an answer lacks.
 const REPAIR: &str = "repair_missing_keys";
 
@@ -73,6 +75,8 @@ pub struct Turn {
     pub step_key: String,
     /// The model that is asked.
     pub model: String,
+    /// Whether its documents are only to be condensed, for another job of the step.
+    pub is_combine: bool,
     /// What the user asked for.
     pub original_user_request: Arc<str>,
     /// What it was planned with, in order.
@@ -174,18 +178,26 @@ impl Definition {
             self.step(&turn.stage, &turn.step_key).ok_or_else(|| PromptError::missing("step", &turn.step_key))?;
         let mut values = self.stage_values(stage, turn.iteration, &turn.original_user_request);
         values.insert("model".into(), json!(turn.model));
+        let (output_type, name) = match turn.is_combine {
+            true => ("combined", format!("Condensed documents for {}", step.name)),
+            false => (step.output_type.as_str(), step.name.clone()),
+        };
+        let document_key = step.document_key.as_ref().filter(|_| !turn.is_combine);
         values.insert(
             "step".into(),
-            json!({"key": step.key, "name": step.name, "output_type": step.output_type, "document_key": step.document_key}),
+            json!({"key": step.key, "name": name, "output_type": output_type, "document_key": document_key}),
         );
-        values.insert("content_keys".into(), json!(step.content_keys()));
-        values.insert("content_to_include".into(), json!(step.content_to_include));
+        let shape = step.content_to_include.as_ref().filter(|_| !turn.is_combine);
+        let keys = if turn.is_combine { Vec::new() } else { step.content_keys() };
+        values.insert("content_keys".into(), json!(keys));
+        values.insert("content_to_include".into(), json!(shape));
         let header = turn.header();
         values.insert("header_context".into(), json!(header.map(|header| &*header.content)));
         let material =
             turn.documents.iter().filter(|document| !header.is_some_and(|header| std::ptr::eq(header, *document)));
         values.insert("documents".into(), material.map(Document::values).collect());
-        self.templates.messages(&step.prompt_template_name, &Value::Object(values))
+        let template = if turn.is_combine { COMBINE } else { &step.prompt_template_name };
+        self.templates.messages(template, &Value::Object(values))
     }
 
     /// The messages that ask for the keys an answer lacks: the turn as it was sent, the answer so far, and the request for

@@ -15,12 +15,14 @@
 //! | [`prompt`] | how a template and its values become messages |
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
 //! | [`json`] | what JSON stands in a text that a model wrote |
+//! | [`context`] | whether a prompt fits, and how what does not is cut into groups |
 //! | [`answer`] | what of an answer is what a step asked for |
 //! | [`render`] | how an answer becomes a Markdown document |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`path`] | where an artifact stands in the tree of files |
 
 pub mod answer;
+pub mod context;
 pub mod definition;
 pub mod explain;
 pub mod job;

@@ -4,6 +4,7 @@ use super::{must, query};
 use crate::error::Error;
 use crate::store::claim::{Claim, Work};
 use crate::store::definition::definition;
+use dialectic_core::context::Window;
 use dialectic_core::definition::{Definition, Document, Mending, Turn};
 use dialectic_core::json;
 use dialectic_core::render::body;
@@ -12,11 +13,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, provider, api, \
-     api_model, context_window, max_output_tokens, settings, call_no, may_continue, prompt, turn_prompt, so_far, missing \
+     api_model, context_window, max_output_tokens, settings, call_no, kind, context_safety, max_ratio, may_continue, \
+     prompt, turn_prompt, so_far, missing \
      from dialectic._request_jobs($1)";
 const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
-const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter from dialectic._request_texts($1)";
+const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, depth \
+     from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
+const COMBINE: &str = "select dialectic._combine($1, $2, $3)";
 const OPEN: &str = "select dialectic._open_calls($1, $2, $3)";
 
 /// A claimed job on its way to becoming a request.
@@ -34,6 +38,8 @@ pub(crate) struct Draft {
     pub(crate) may_continue: bool,
     /// What is to be mended.
     pub(crate) mending: Option<Mending>,
+    /// The artifacts of its documents, and how often each was condensed.
+    pub(crate) artifacts: Vec<(Uuid, u32)>,
 }
 
 /// The model as the catalog has it now.
@@ -42,8 +48,7 @@ pub(crate) struct Model {
     pub(crate) provider: String,
     pub(crate) api: String,
     pub(crate) api_model: String,
-    pub(crate) context_window: u64,
-    pub(crate) max_output_tokens: u64,
+    pub(crate) window: Window,
     pub(crate) settings: serde_json::Value,
 }
 
@@ -56,6 +61,7 @@ struct Text {
     about: Option<String>,
     document_key: Option<String>,
     content: Arc<str>,
+    depth: u32,
 }
 
 struct Row {
@@ -82,13 +88,16 @@ pub(crate) fn drafts(jobs: Vec<Uuid>) -> Result<Vec<Draft>, Error> {
     .into_iter()
     .collect();
     let mut documents: HashMap<Uuid, Vec<Document>> = HashMap::new();
+    let mut artifacts: HashMap<Uuid, Vec<(Uuid, u32)>> = HashMap::new();
     for (job, artifact, role, part) in inputs {
         if let Some(text) = texts.get(&artifact) {
             documents.entry(job).or_default().push(text.as_document(role, part.as_deref()));
+            artifacts.entry(job).or_default().push((artifact, text.depth));
         }
     }
     for row in &mut rows {
         row.draft.turn.documents = documents.remove(&row.draft.claim.job).unwrap_or_default();
+        row.draft.artifacts = artifacts.remove(&row.draft.claim.job).unwrap_or_default();
         if let Some(prompt) = prompts.get(&row.project) {
             row.draft.turn.original_user_request = Arc::clone(prompt);
         }
@@ -104,8 +113,12 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                 provider,
                 api,
                 api_model: row.get(12)?.unwrap_or_default(),
-                context_window: u64::try_from(must::<i64>(row, 13)?).unwrap_or(0),
-                max_output_tokens: u64::try_from(must::<i64>(row, 14)?).unwrap_or(0),
+                window: Window {
+                    tokens: u64::try_from(must::<i64>(row, 13)?).unwrap_or(0),
+                    output: u64::try_from(must::<i64>(row, 14)?).unwrap_or(0),
+                    safety: must(row, 18)?,
+                    ratio: must(row, 19)?,
+                },
                 settings: row.get::<JsonB>(15)?.map_or(serde_json::Value::Null, |settings| settings.0),
             }),
             _ => None,
@@ -115,24 +128,38 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
             iteration: must(row, 7)?,
             step_key: must(row, 8)?,
             model: must(row, 9)?,
+            is_combine: must::<&str>(row, 17)? == "combine",
             original_user_request: Arc::clone(&nothing),
             documents: Vec::new(),
         };
         let call_no = u32::try_from(must::<i64>(row, 16)?).unwrap_or(u32::MAX);
-        let mending = match (row.get::<String>(19)?, row.get::<String>(20)?) {
-            (Some(turn), Some(so_far)) => Some(Mending { turn, so_far, missing: row.get(21)?.unwrap_or_default() }),
+        let mending = match (row.get::<String>(22)?, row.get::<String>(23)?) {
+            (Some(turn), Some(so_far)) => Some(Mending { turn, so_far, missing: row.get(24)?.unwrap_or_default() }),
             _ => None,
         };
         Ok((
             (must::<Uuid>(row, 1)?, must::<i64>(row, 2)?, must::<Uuid>(row, 3)?, must::<Uuid>(row, 4)?),
-            (must::<String>(row, 5)?, turn, model, call_no, must::<bool>(row, 17)?, row.get::<String>(18)?, mending),
+            (must::<String>(row, 5)?, turn, model, call_no, must::<bool>(row, 20)?, row.get::<String>(21)?, mending),
         ))
     })?;
     rows.into_iter()
         .map(|((job, id, session, project), (definition_id, turn, model, call_no, may_continue, saved, mending))| {
             let definition = definition(&definition_id)?;
             let claim = Claim { job, id, session, work: Work::Call };
-            Ok(Row { project, draft: Draft { claim, definition, turn, model, call_no, saved, may_continue, mending } })
+            Ok(Row {
+                project,
+                draft: Draft {
+                    claim,
+                    definition,
+                    turn,
+                    model,
+                    call_no,
+                    saved,
+                    may_continue,
+                    mending,
+                    artifacts: Vec::new(),
+                },
+            })
         })
         .collect()
 }
@@ -152,6 +179,7 @@ fn read_texts(ids: HashSet<Uuid>) -> Result<HashMap<Uuid, Text>, Error> {
                 true => body(must::<&str>(row, 9)?).into(),
                 false => must::<&str>(row, 9)?.into(),
             },
+            depth: row.get::<i32>(11)?.unwrap_or(0).unsigned_abs(),
         };
         Ok((must::<Uuid>(row, 1)?, text))
     })?;
@@ -175,6 +203,13 @@ impl Text {
             },
         }
     }
+}
+
+/// Has these groups of documents of a claimed job condensed before it is asked.
+pub(crate) fn combine(claim: &Claim, groups: &[Vec<Uuid>]) -> Result<(), Error> {
+    let groups: Vec<Vec<String>> = groups.iter().map(|group| group.iter().map(Uuid::to_string).collect()).collect();
+    let args = [claim.job.into(), claim.id.into(), JsonB(serde_json::json!(groups)).into()];
+    query(COMBINE, &args, |_| Ok(())).map(drop)
 }
 
 /// Saves prompts and opens calls; returns the jobs whose calls may leave once this is committed.

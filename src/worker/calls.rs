@@ -1,21 +1,24 @@
 //! Call threads: tasks in, results out. This file knows nothing of Postgres and never waits for a thread.
 //!
-//! Every thread has all signals blocked, so that handlers of the server run on its main thread only; a call has a thread of its
-//! own while it lasts. A thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way
-//! without waiting for them.
+//! Prompts and documents are rendered, models called and their answers read; a call has a thread of its own while it lasts. A
+//! thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way without waiting for
+//! them.
 
+use crate::worker::pool::{Bell, Pool, lock};
 use dialectic_core::answer::{Verdict, Wanted, verdict};
+use dialectic_core::context::{Piece, Window, groups};
 use dialectic_core::definition::{Definition, Manuscript, Mending, Turn};
 use dialectic_core::prompt::{Message, PromptError};
-use dialectic_core::provider::{Class, Outcome, Reply, Request, Usage, simulator};
-use std::collections::{HashMap, VecDeque};
-use std::io::{Read, Write};
+use dialectic_core::provider::simulator::{self, tokens};
+use dialectic_core::provider::{Class, Outcome, Reply, Request, Usage};
+use dialectic_core::recipe::{HEADER_CONTEXT, Origin};
+use std::collections::HashMap;
+use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Room for a call.
@@ -24,20 +27,35 @@ const CALL_STACK: usize = 512 << 10;
 pub(crate) const DEEP_STACK: usize = 256 << 20;
 /// Rendering is work, not waiting: more threads than this would not make it faster.
 const RENDERERS: usize = 2;
-/// How long a thread without a task stays.
-const IDLE: Duration = Duration::from_secs(5);
 
 /// The claim that a task is done for.
 pub(crate) type ClaimId = i64;
 
 /// What a thread has done.
 pub(crate) enum Event {
-    /// The messages of a job and their JSON, or why there are none.
-    Rendered(ClaimId, Result<(Vec<Message>, String), String>),
+    /// What the prompt of a job has become.
+    Rendered(ClaimId, Rendered),
     /// What a model said, and what there is to keep of it.
     Replied(ClaimId, Outcome, Verdict),
     /// A document, or why there is none.
     Documented(ClaimId, Result<String, String>),
+}
+
+/// What a prompt has become.
+pub(crate) enum Rendered {
+    /// Its messages and their JSON.
+    Ready(Vec<Message>, String),
+    /// It does not fit: these groups of its documents, by position, are to be condensed first.
+    TooLong(Vec<Vec<usize>>),
+    /// Nothing, and why.
+    Refused(Class, String),
+}
+
+/// What a prompt has to fit into.
+pub(crate) struct Room {
+    pub(crate) window: Window,
+    /// How often each of its documents was condensed.
+    pub(crate) depths: Vec<u32>,
 }
 
 /// How the messages of a job come about.
@@ -51,15 +69,15 @@ pub(crate) enum Prompt {
 }
 
 enum Task {
-    Render(ClaimId, Prompt),
+    Render(ClaimId, Prompt, Room),
     Call(ClaimId, Box<(Request, Wanted)>, Arc<Stop>),
     Document(ClaimId, Arc<Definition>, Box<Manuscript>),
 }
 
 /// The threads of one claimer and what they have under way.
 pub(crate) struct Calls {
-    callers: Pool,
-    renderers: Pool,
+    callers: Pool<Task, Event>,
+    renderers: Pool<Task, Event>,
     under_way: HashMap<ClaimId, Arc<Stop>>,
     receiver: Receiver<Event>,
     ear: UnixStream,
@@ -72,9 +90,11 @@ impl Calls {
         mouth.set_nonblocking(true)?;
         ear.set_nonblocking(true)?;
         let (sender, receiver) = channel();
-        let bell = Arc::new(Bell { mouth, is_rung: AtomicBool::new(false) });
-        let pool =
-            |most, stack| Pool { most, stack, line: Arc::default(), sender: sender.clone(), bell: Arc::clone(&bell) };
+        let bell = Arc::new(Bell::new(mouth));
+        let pool = |most, stack| {
+            let (sender, bell) = (sender.clone(), Arc::clone(&bell));
+            Pool { most, stack, run, line: Arc::default(), sender, bell }
+        };
         Ok(Calls {
             callers: pool(usize::MAX, CALL_STACK),
             renderers: pool(RENDERERS, DEEP_STACK),
@@ -96,8 +116,8 @@ impl Calls {
     }
 
     /// Has the messages of a job made.
-    pub(crate) fn render(&self, claim: ClaimId, prompt: Prompt) -> std::io::Result<()> {
-        self.renderers.give(Task::Render(claim, prompt))
+    pub(crate) fn render(&self, claim: ClaimId, prompt: Prompt, room: Room) -> std::io::Result<()> {
+        self.renderers.give(Task::Render(claim, prompt, room))
     }
 
     /// Has a document made.
@@ -129,7 +149,7 @@ impl Calls {
     pub(crate) fn events(&mut self) -> Vec<Event> {
         let mut rung = [0u8; 64];
         while matches!((&self.ear).read(&mut rung), Ok(n) if n > 0) {}
-        self.bell.is_rung.store(false, Ordering::SeqCst);
+        self.bell.heard();
         let events: Vec<Event> = self.receiver.try_iter().collect();
         for event in &events {
             if let Event::Replied(claim, ..) = event {
@@ -145,21 +165,6 @@ impl Drop for Calls {
         self.under_way.values().for_each(|stop| stop.ask());
         self.callers.close();
         self.renderers.close();
-    }
-}
-
-/// Rings once, however many have something to say, until somebody has listened.
-struct Bell {
-    mouth: UnixStream,
-    is_rung: AtomicBool,
-}
-
-impl Bell {
-    fn ring(&self) {
-        if !self.is_rung.swap(true, Ordering::SeqCst) {
-            // A full socket rings already, and one that is closed has nobody to hear it.
-            let _ = (&self.mouth).write(&[1]);
-        }
     }
 }
 
@@ -189,99 +194,12 @@ impl Stop {
     }
 }
 
-/// Threads that take tasks in turn: as many as there are tasks, up to the most.
-struct Pool {
-    most: usize,
-    stack: usize,
-    line: Arc<Line>,
-    sender: Sender<Event>,
-    bell: Arc<Bell>,
-}
-
-#[derive(Default)]
-struct Line {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    tasks: VecDeque<Task>,
-    threads: usize,
-    idle: usize,
-    is_closed: bool,
-}
-
-impl Pool {
-    fn give(&self, task: Task) -> std::io::Result<()> {
-        let mut state = lock(&self.line.state);
-        state.tasks.push_back(task);
-        if state.tasks.len() <= state.idle {
-            self.line.changed.notify_one();
-        } else if state.threads < self.most {
-            if let Err(problem) = self.spawn() {
-                state.tasks.pop_back();
-                return Err(problem);
-            }
-            state.threads += 1;
-        }
-        Ok(())
-    }
-
-    fn spawn(&self) -> std::io::Result<()> {
-        let (line, sender, bell) = (Arc::clone(&self.line), self.sender.clone(), Arc::clone(&self.bell));
-        let thread = move || {
-            while let Some(task) = line.next() {
-                // The claimer may be gone; then nobody wants to know.
-                let _ = sender.send(run(task));
-                bell.ring();
-            }
-        };
-        let builder = std::thread::Builder::new().name("dialectic call".into()).stack_size(self.stack);
-        with_signals_blocked(|| builder.spawn(thread)).map(drop)
-    }
-
-    fn close(&self) {
-        let mut state = lock(&self.line.state);
-        state.is_closed = true;
-        state.tasks.clear();
-        self.line.changed.notify_all();
-    }
-}
-
-impl Line {
-    /// The next task; none when the thread is to end.
-    fn next(&self) -> Option<Task> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(task) = state.tasks.pop_front() {
-                return Some(task);
-            }
-            if state.is_closed {
-                state.threads -= 1;
-                return None;
-            }
-            state.idle += 1;
-            let (woken, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            state.idle -= 1;
-            if waited.timed_out() && state.tasks.is_empty() {
-                state.threads -= 1;
-                return None;
-            }
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn run(task: Task) -> Event {
     match task {
-        Task::Render(claim, prompt) => {
-            let made = catch_unwind(AssertUnwindSafe(|| messages(prompt)));
-            Event::Rendered(claim, made.unwrap_or_else(|_| Err("the template engine panicked".to_owned())))
+        Task::Render(claim, prompt, room) => {
+            let made = catch_unwind(AssertUnwindSafe(|| rendered(prompt, &room)));
+            let panicked = |_| Rendered::Refused(Class::Permanent, "the template engine panicked".to_owned());
+            Event::Rendered(claim, made.unwrap_or_else(panicked))
         }
         Task::Call(claim, asked, stop) => {
             let outcome = call(&asked.0, &stop);
@@ -296,16 +214,42 @@ fn run(task: Task) -> Event {
     }
 }
 
-/// The messages of a job and their JSON.
-pub(crate) fn messages(prompt: Prompt) -> Result<(Vec<Message>, String), String> {
-    match prompt {
+/// The messages of a job, if they fit.
+pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
+    let (made, turn) = match prompt {
         Prompt::Saved(json) => match serde_json::from_str(&json) {
-            Ok(messages) => Ok((messages, json)),
-            Err(problem) => Err(format!("the saved prompt cannot be read: {problem}")),
+            Ok(messages) => (Ok((messages, json)), None),
+            Err(problem) => (Err(format!("the saved prompt cannot be read: {problem}")), None),
         },
-        Prompt::New(definition, turn) => with_json(definition.messages(&turn)),
-        Prompt::Mend(definition, mending, shape) => with_json(definition.repair(&mending, &shape)),
+        Prompt::New(definition, turn) => (with_json(definition.messages(&turn)), Some(turn)),
+        Prompt::Mend(definition, mending, shape) => (with_json(definition.repair(&mending, &shape)), None),
+    };
+    let (messages, json) = match made {
+        Ok(made) => made,
+        Err(problem) => return Rendered::Refused(Class::Permanent, problem),
+    };
+    // A token has a byte at least, so what is short enough in bytes need not be counted.
+    let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+    if bytes as u64 <= room.window.limit() {
+        return Rendered::Ready(messages, json);
     }
+    let total = messages.iter().map(|message| tokens(&message.content)).sum();
+    let pieces: Vec<Piece> = turn.iter().flat_map(|turn| pieces(turn, &room.depths)).collect();
+    let request = turn.as_ref().map_or(0, |turn| tokens(&turn.original_user_request));
+    match groups(total, request, &pieces, &room.window) {
+        Ok(groups) if groups.is_empty() => Rendered::Ready(messages, json),
+        Ok(groups) => Rendered::TooLong(groups),
+        Err(overflow) => Rendered::Refused(Class::ContextWindow, overflow.to_string()),
+    }
+}
+
+/// The documents of a job, as far as they may be condensed.
+fn pieces(turn: &Turn, depths: &[u32]) -> impl Iterator<Item = Piece> {
+    turn.documents.iter().zip(depths).map(|(document, depth)| Piece {
+        tokens: tokens(&document.content),
+        may_shrink: Origin::of(&document.r#type) != Origin::Prompt && document.r#type != HEADER_CONTEXT,
+        depth: *depth,
+    })
 }
 
 fn with_json(made: Result<Vec<Message>, PromptError>) -> Result<(Vec<Message>, String), String> {
@@ -354,19 +298,5 @@ fn failure(class: Class, message: String) -> Reply {
     Reply {
         latency_ms: 0,
         outcome: Outcome::Failure { class, message, retry_after_ms: None, http_status: None, usage: Usage::default() },
-    }
-}
-
-/// Runs `spawn` with all signals blocked: the thread it starts inherits the mask and never runs a handler of the server.
-pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are initialised by the calls that fill them, and the old mask is restored whatever spawn returns.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let result = spawn();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        result
     }
 }

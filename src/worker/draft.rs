@@ -2,11 +2,12 @@
 
 use crate::store::claim::Claim;
 use crate::store::request::{Draft, Model};
-use crate::worker::calls::Prompt;
+use crate::worker::calls::{Prompt, Room};
 use dialectic_core::answer::Wanted;
 use dialectic_core::prompt::Message;
 use dialectic_core::provider::Request;
 use dialectic_core::recipe::Makes;
+use pgrx::Uuid;
 
 /// A job whose prompt is being rendered.
 pub(crate) struct Rendering {
@@ -16,6 +17,7 @@ pub(crate) struct Rendering {
     call_no: u32,
     wanted: Wanted,
     is_saved: bool,
+    artifacts: Vec<Uuid>,
 }
 
 /// A job whose request is complete.
@@ -32,7 +34,7 @@ pub(crate) struct Ready {
 /// What the answer of a job is read against.
 pub(crate) fn wanted(draft: &Draft) -> Wanted {
     let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
-    let step = step.filter(|step| step.makes() != Makes::Text);
+    let step = step.filter(|step| step.makes() != Makes::Text && !draft.turn.is_combine);
     Wanted {
         shape: step.and_then(|step| step.content_to_include.clone()),
         document_key: step.and_then(|step| step.document_key.clone()),
@@ -43,7 +45,7 @@ pub(crate) fn wanted(draft: &Draft) -> Wanted {
 
 impl Rendering {
     /// Begins with what was read; the reason when there is nobody to ask.
-    pub(crate) fn begin(mut draft: Draft) -> Result<(Rendering, Prompt), (Claim, String)> {
+    pub(crate) fn begin(mut draft: Draft) -> Result<(Rendering, Prompt, Room), (Claim, String)> {
         let claim = draft.claim;
         let name = draft.turn.model.clone();
         let Some(model) = draft.model.take() else {
@@ -51,14 +53,22 @@ impl Rendering {
         };
         let wanted = wanted(&draft);
         let shape = wanted.shape.clone().unwrap_or_default();
-        let rendering =
-            Rendering { claim, model, name, call_no: draft.call_no, wanted, is_saved: draft.saved.is_some() };
+        let (artifacts, depths) = draft.artifacts.into_iter().unzip();
+        let room = Room { window: model.window, depths };
+        let is_saved = draft.saved.is_some();
+        let rendering = Rendering { claim, model, name, call_no: draft.call_no, wanted, is_saved, artifacts };
         let prompt = match (draft.saved, draft.mending) {
             (Some(json), _) => Prompt::Saved(json),
             (None, Some(mending)) => Prompt::Mend(draft.definition, Box::new(mending), shape),
             (None, None) => Prompt::New(draft.definition, Box::new(draft.turn)),
         };
-        Ok((rendering, prompt))
+        Ok((rendering, prompt, room))
+    }
+
+    /// The artifacts of groups that are given by position.
+    pub(crate) fn groups(&self, groups: &[Vec<usize>]) -> Vec<Vec<Uuid>> {
+        let artifact = |at: &usize| self.artifacts.get(*at).copied();
+        groups.iter().map(|group| group.iter().filter_map(artifact).collect()).collect()
     }
 
     /// Ends with the messages and their JSON.
@@ -68,8 +78,8 @@ impl Rendering {
             model: self.name,
             api_model: self.model.api_model,
             messages,
-            max_output_tokens: self.model.max_output_tokens,
-            context_window: self.model.context_window,
+            max_output_tokens: self.model.window.output,
+            context_window: self.model.window.tokens,
             content: self.wanted.shape.clone(),
             settings: self.model.settings,
             call_no: self.call_no,

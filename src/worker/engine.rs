@@ -12,12 +12,12 @@ use crate::store::document;
 use crate::store::reply::{self, Reply};
 use crate::store::request::{self, Draft};
 use crate::store::{self, plan};
-use crate::worker::calls::{Calls, ClaimId, Event};
+use crate::worker::calls::{Calls, ClaimId, Event, Rendered};
 use crate::worker::draft::{Ready, Rendering};
-use dialectic_core::prompt::Message;
+use crate::worker::hand::{Batch, Hand, Thing};
 use dialectic_core::provider::Class;
 use pgrx::Uuid;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// How long a transaction should take; batches grow and shrink to stay below.
@@ -37,35 +37,14 @@ pub(crate) trait Host {
     fn at(&mut self, _place: &'static str) {}
 }
 
-/// What one claimer has in hand.
+/// One claimer at work.
 pub(crate) struct Engine {
     claimer: String,
     calls: Calls,
-    /// What was claimed in one go, of which something may be in hand.
-    batches: Vec<Batch>,
-    /// Batches of which nothing is, to be struck off.
-    empty: Vec<Uuid>,
-    /// Claimed, and not planned yet.
-    plans: Vec<Claim>,
-    rendering: HashMap<ClaimId, Rendering>,
-    /// Rendered, and waiting for a thread.
-    ready: VecDeque<Ready>,
-    calling: HashMap<ClaimId, Claim>,
-    replies: Vec<(Claim, Reply)>,
-    /// Documents that are being made, and those that are.
-    making: HashMap<ClaimId, Claim>,
-    made: Vec<(Claim, String)>,
+    hand: Hand,
     batch: usize,
     /// Whether the last turn failed.
     is_careful: bool,
-}
-
-/// Jobs that were claimed in one go.
-struct Batch {
-    id: Uuid,
-    claims: Vec<ClaimId>,
-    /// Whether a claim of it could not be ended: then it stays listed for whoever comes after this claimer.
-    is_stuck: bool,
 }
 
 /// What a turn has done, to be taken in when it is committed.
@@ -81,16 +60,6 @@ struct Done {
     claimed: usize,
     planned: usize,
     revoked: HashSet<ClaimId>,
-}
-
-/// What can be done in a transaction, one at a time when there is need for care.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Thing {
-    Reply,
-    Document,
-    Ready,
-    Plan,
-    Nothing,
 }
 
 /// What a transaction is for.
@@ -117,21 +86,7 @@ pub(crate) struct Report {
 impl Engine {
     pub(crate) fn new(claimer: String) -> Result<Self, Error> {
         let calls = Calls::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
-        Ok(Engine {
-            claimer,
-            calls,
-            batches: Vec::new(),
-            empty: Vec::new(),
-            plans: Vec::new(),
-            rendering: HashMap::new(),
-            ready: VecDeque::new(),
-            calling: HashMap::new(),
-            replies: Vec::new(),
-            making: HashMap::new(),
-            made: Vec::new(),
-            batch: 64,
-            is_careful: false,
-        })
+        Ok(Engine { claimer, calls, hand: Hand::default(), batch: 64, is_careful: false })
     }
 
     /// The socket that rings when a thread is done with something.
@@ -141,23 +96,17 @@ impl Engine {
 
     /// Whether anything is claimed and not finished.
     pub(crate) fn is_idle(&self) -> bool {
-        self.plans.is_empty()
-            && self.rendering.is_empty()
-            && self.ready.is_empty()
-            && self.calling.is_empty()
-            && self.replies.is_empty()
-            && self.making.is_empty()
-            && self.made.is_empty()
+        self.hand.is_empty()
     }
 
     /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
     pub(crate) fn turn(&mut self, host: &mut impl Host, most: usize, look: bool) -> Result<Report, String> {
         self.listen();
-        if !self.replies.is_empty() {
+        if !self.hand.replies.is_empty() {
             host.at("answered");
         }
         let mut report = Report::default();
-        if self.is_careful || self.replies.len() + self.made.len() + self.ready.len() <= LITTLE {
+        if self.is_careful || self.hand.replies.len() + self.hand.made.len() + self.hand.ready.len() <= LITTLE {
             let parts = Parts { open: true, keep: true, claim: true, look };
             self.step(host, parts, self.room(most), &mut report)?;
         } else {
@@ -168,9 +117,9 @@ impl Engine {
             self.listen();
             self.step(host, Parts { keep: true, ..Parts::default() }, 0, &mut report)?;
         }
-        let in_line = !self.replies.is_empty() || !self.made.is_empty() || !self.plans.is_empty();
+        let in_line = self.hand.waits_for_a_session();
         let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
-        report.is_held_up = in_line || (!self.ready.is_empty() && !waits_for_thread);
+        report.is_held_up = in_line || (!self.hand.ready.is_empty() && !waits_for_thread);
         // All that was in hand when a transaction failed has been gone through, or is held up.
         let was_careful = self.is_careful;
         self.is_careful &= report.is_busy;
@@ -180,7 +129,7 @@ impl Engine {
 
     /// How many more jobs may be claimed: no more than there are threads for stand before them.
     fn room(&self, most: usize) -> usize {
-        let ahead = self.plans.len() + self.rendering.len() + self.ready.len() + self.making.len();
+        let ahead = self.hand.ahead();
         settings::max_concurrent_calls().saturating_sub(ahead).min(most)
     }
 
@@ -213,28 +162,31 @@ impl Engine {
         for event in self.calls.events() {
             match event {
                 Event::Rendered(id, made) => {
-                    if let Some(rendering) = self.rendering.remove(&id) {
+                    if let Some(rendering) = self.hand.rendering.remove(&id) {
                         self.rendered(rendering, made);
                     }
                 }
                 Event::Replied(id, outcome, heard) => {
-                    if let Some(claim) = self.calling.remove(&id) {
-                        self.replies.push((claim, Reply::from((outcome, heard))));
+                    if let Some(claim) = self.hand.calling.remove(&id) {
+                        self.hand.replies.push((claim, Reply::from((outcome, heard))));
                     }
                 }
-                Event::Documented(id, made) => match (self.making.remove(&id), made) {
-                    (Some(claim), Ok(text)) => self.made.push((claim, text)),
-                    (Some(claim), Err(problem)) => self.replies.push((claim, Reply::failed(Class::Permanent, problem))),
+                Event::Documented(id, made) => match (self.hand.making.remove(&id), made) {
+                    (Some(claim), Ok(text)) => self.hand.made.push((claim, text)),
+                    (Some(claim), Err(problem)) => {
+                        self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem)))
+                    }
                     (None, _) => {}
                 },
             }
         }
     }
 
-    fn rendered(&mut self, of: Rendering, made: Result<(Vec<Message>, String), String>) {
+    fn rendered(&mut self, of: Rendering, made: Rendered) {
         match made {
-            Ok((messages, json)) => self.ready.push_back(of.end(messages, json)),
-            Err(problem) => self.replies.push((of.claim, Reply::failed(Class::Permanent, problem))),
+            Rendered::Ready(messages, json) => self.hand.ready.push_back(of.end(messages, json)),
+            Rendered::TooLong(groups) => self.hand.too_long.push((of.claim, of.groups(&groups))),
+            Rendered::Refused(class, problem) => self.hand.replies.push((of.claim, Reply::failed(class, problem))),
         }
     }
 
@@ -242,23 +194,25 @@ impl Engine {
     fn work(&self, parts: &Parts, room: usize) -> Result<Done, Error> {
         let mut done = Done::default();
         if parts.look {
-            done.revoked = claim::revoked(&self.calling.values().copied().collect::<Vec<_>>())?;
+            done.revoked = claim::revoked(&self.hand.calling.values().copied().collect::<Vec<_>>())?;
         }
-        claim::let_go(&self.empty)?;
+        claim::let_go(&self.hand.empty)?;
         let most = |wanted: bool, there: usize, thing: Thing| match self.careful() {
             _ if !wanted => 0,
             Some(only) => usize::from(only == thing),
             None => there.min(self.batch),
         };
-        let replies = &self.replies[..most(parts.keep, self.replies.len(), Thing::Reply)];
-        let made = &self.made[..most(parts.keep, self.made.len(), Thing::Document)];
-        let ready = most(parts.open, self.ready.len().min(self.free_threads()), Thing::Ready);
-        let ready: Vec<&Ready> = self.ready.iter().take(ready).collect();
-        let plans = &self.plans[..most(parts.claim, self.plans.len(), Thing::Plan)];
+        let replies = &self.hand.replies[..most(parts.keep, self.hand.replies.len(), Thing::Reply)];
+        let made = &self.hand.made[..most(parts.keep, self.hand.made.len(), Thing::Document)];
+        let ready = most(parts.open, self.hand.ready.len().min(self.free_threads()), Thing::Ready);
+        let ready: Vec<&Ready> = self.hand.ready.iter().take(ready).collect();
+        let plans = &self.hand.plans[..most(parts.claim, self.hand.plans.len(), Thing::Plan)];
 
         let sessions = replies.iter().map(|(claim, _)| claim.session);
         let sessions = sessions.chain(ready.iter().map(|ready| ready.claim.session));
         let sessions = sessions.chain(made.iter().map(|(claim, _)| claim.session));
+        let too_long = &self.hand.too_long[..most(parts.keep, self.hand.too_long.len(), Thing::TooLong)];
+        let sessions = sessions.chain(too_long.iter().map(|(claim, _)| claim.session));
         let sessions = sessions.chain(plans.iter().map(|claim| claim.session)).collect();
         let free = claim::lock_sessions(sessions)?;
 
@@ -272,11 +226,15 @@ impl Engine {
         let documents: Vec<&(Claim, String)> = made.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
         done.kept.extend(documents.iter().map(|(claim, _)| claim.id));
         document::keep(&documents)?;
+        for (claim, groups) in too_long.iter().filter(|(claim, _)| free.contains(&claim.session)) {
+            request::combine(claim, groups)?;
+            done.kept.insert(claim.id);
+        }
 
         if parts.claim {
             let (now, later): (Vec<Claim>, Vec<Claim>) = plans.iter().partition(|claim| free.contains(&claim.session));
             done.plans = later;
-            done.plans.extend_from_slice(&self.plans[plans.len()..]);
+            done.plans.extend_from_slice(&self.hand.plans[plans.len()..]);
             let claimed = self.claim_and_plan(room, now, &mut done)?;
             let of =
                 |work: Work| claimed.iter().filter(move |claim| claim.work == work).map(|claim| claim.job).collect();
@@ -325,26 +283,27 @@ impl Engine {
     /// What was done is committed.
     fn take_in(&mut self, host: &mut impl Host, parts: &Parts, done: Done, report: &mut Report) {
         let kept = done.kept.len();
-        self.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
-        self.made.retain(|(claim, _)| !done.kept.contains(&claim.id));
-        self.empty.clear();
-        self.batches.extend(done.batches);
+        self.hand.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
+        self.hand.made.retain(|(claim, _)| !done.kept.contains(&claim.id));
+        self.hand.too_long.retain(|(claim, _)| !done.kept.contains(&claim.id));
+        self.hand.empty.clear();
+        self.hand.batches.extend(done.batches);
         if parts.claim {
-            self.plans = done.plans;
+            self.hand.plans = done.plans;
         }
         for id in &done.revoked {
             self.calls.stop(*id);
         }
         let mut opened = Vec::new();
-        let mut waiting = VecDeque::with_capacity(self.ready.len());
-        for ready in std::mem::take(&mut self.ready) {
+        let mut waiting = VecDeque::with_capacity(self.hand.ready.len());
+        for ready in std::mem::take(&mut self.hand.ready) {
             if done.opened.contains(&ready.claim.job) {
                 opened.push(ready);
             } else if !done.tried.contains(&ready.claim.id) {
                 waiting.push_back(ready);
             }
         }
-        self.ready = waiting;
+        self.hand.ready = waiting;
         if !done.drafts.is_empty() {
             host.at("claimed");
         }
@@ -354,8 +313,8 @@ impl Engine {
         for source in done.sources {
             let claim = source.claim;
             match self.calls.document(claim.id, source.definition, source.manuscript) {
-                Ok(()) => drop(self.making.insert(claim.id, claim)),
-                Err(problem) => self.replies.push((claim, no_thread(&problem))),
+                Ok(()) => drop(self.hand.making.insert(claim.id, claim)),
+                Err(problem) => self.hand.replies.push((claim, no_thread(&problem))),
             }
         }
         if !opened.is_empty() {
@@ -363,10 +322,10 @@ impl Engine {
         }
         let sent = opened.len();
         for ready in opened {
-            self.calling.insert(ready.claim.id, ready.claim);
+            self.hand.calling.insert(ready.claim.id, ready.claim);
             if let Err(problem) = self.calls.call(ready.claim.id, ready.request, ready.wanted) {
-                self.calling.remove(&ready.claim.id);
-                self.replies.push((ready.claim, no_thread(&problem)));
+                self.hand.calling.remove(&ready.claim.id);
+                self.hand.replies.push((ready.claim, no_thread(&problem)));
             }
         }
         if sent > 0 {
@@ -375,27 +334,9 @@ impl Engine {
         if kept > 0 {
             host.at("between_batches");
         }
-        self.find_empty();
+        self.hand.find_empty();
         report.claimed += done.claimed;
         report.is_busy |= kept + sent + done.claimed + done.planned > 0;
-    }
-
-    /// Finds the batches of which nothing is in hand any more.
-    fn find_empty(&mut self) {
-        let mut held: HashSet<ClaimId> = self.rendering.keys().chain(self.calling.keys()).copied().collect();
-        held.extend(self.making.keys());
-        held.extend(self.made.iter().map(|(claim, _)| claim.id));
-        held.extend(self.plans.iter().map(|claim| claim.id));
-        held.extend(self.ready.iter().map(|ready| ready.claim.id));
-        held.extend(self.replies.iter().map(|(claim, _)| claim.id));
-        let empty = &mut self.empty;
-        self.batches.retain(|batch| {
-            let stays = batch.is_stuck || batch.claims.iter().any(|claim| held.contains(claim));
-            if !stays {
-                empty.push(batch.id);
-            }
-            stays
-        });
     }
 
     fn free_threads(&self) -> usize {
@@ -404,28 +345,16 @@ impl Engine {
 
     /// The one thing that is tried after a turn has failed.
     fn careful(&self) -> Option<Thing> {
-        if !self.is_careful {
-            None
-        } else if !self.replies.is_empty() {
-            Some(Thing::Reply)
-        } else if !self.made.is_empty() {
-            Some(Thing::Document)
-        } else if !self.ready.is_empty() && self.free_threads() > 0 {
-            Some(Thing::Ready)
-        } else if !self.plans.is_empty() {
-            Some(Thing::Plan)
-        } else {
-            Some(Thing::Nothing)
-        }
+        self.is_careful.then(|| self.hand.first(self.free_threads()))
     }
 
     fn render(&mut self, draft: Draft) {
         match Rendering::begin(draft) {
-            Ok((rendering, prompt)) => match self.calls.render(rendering.claim.id, prompt) {
-                Ok(()) => drop(self.rendering.insert(rendering.claim.id, rendering)),
-                Err(problem) => self.replies.push((rendering.claim, no_thread(&problem))),
+            Ok((rendering, prompt, room)) => match self.calls.render(rendering.claim.id, prompt, room) {
+                Ok(()) => drop(self.hand.rendering.insert(rendering.claim.id, rendering)),
+                Err(problem) => self.hand.replies.push((rendering.claim, no_thread(&problem))),
             },
-            Err((claim, problem)) => self.replies.push((claim, Reply::failed(Class::Permanent, problem))),
+            Err((claim, problem)) => self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem))),
         }
     }
 
@@ -438,33 +367,11 @@ impl Engine {
         }
     }
 
-    /// The one thing that was tried cannot be done. A job that cannot go on is failed with the reason; one that cannot even be
-    /// failed is let go, and its claim ends with the claimer.
+    /// The one thing that was tried cannot be done.
     fn give_up_one(&mut self, problem: &str) {
-        let failed = |claim: Claim| (claim, Reply::failed(Class::Permanent, problem.to_owned()));
-        match self.careful() {
-            Some(Thing::Reply) => {
-                let (claim, reply) = self.replies.remove(0);
-                if reply.class.is_none() {
-                    self.replies.push(failed(claim));
-                } else if let Some(batch) = self.batches.iter_mut().find(|batch| batch.claims.contains(&claim.id)) {
-                    batch.is_stuck = true;
-                }
-            }
-            Some(Thing::Document) => {
-                let (claim, _) = self.made.remove(0);
-                self.replies.push(failed(claim));
-            }
-            Some(Thing::Ready) => {
-                let ready = self.ready.pop_front();
-                self.replies.extend(ready.map(|ready| failed(ready.claim)));
-            }
-            Some(Thing::Plan) => {
-                let claim = self.plans.remove(0);
-                self.replies.push(failed(claim));
-            }
-            Some(Thing::Nothing) | None => self.is_careful = false,
-        }
+        let tried = self.hand.first(self.free_threads());
+        self.is_careful &= tried != Thing::Nothing;
+        self.hand.give_up(tried, problem);
     }
 }
 

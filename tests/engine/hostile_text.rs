@@ -158,6 +158,12 @@ fn a_prompt_over_the_window_fails_the_job_and_says_so() {
         one(&mut client, "select dialectic.run(repeat('word ', 5000), models => '{narrow}', process => 'essay')", &[]);
     work(&mut client);
     refused_with(&mut client, "call dialectic.wait($1)", &[&session], "55000", "failed");
-    let classes: Vec<String> = column(&mut client, "select error_class from dialectic.model_calls", &[]);
+    // It is counted before anything is sent, so nothing was paid for.
+    let classes: Vec<String> = column(
+        &mut client,
+        "select error_details ->> 'class' from dialectic.jobs where kind = 'execute' and status = 'failed'",
+        &[],
+    );
     assert_eq!(classes, ["context_window"]);
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]), 0);
 }

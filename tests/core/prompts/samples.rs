@@ -93,6 +93,7 @@ pub(super) fn turns(process: &str) -> Vec<(String, Turn)> {
                 iteration,
                 step_key: step.key.clone(),
                 model: MODEL.to_owned(),
+                is_combine: false,
                 original_user_request: request(process).into(),
                 documents: inputs.flat_map(|input| documents(process, &stage.slug, step, input)).collect(),
             };

@@ -57,6 +57,7 @@ fn plain(template: &str, documents: Vec<Document>) -> Result<String, String> {
         iteration: 1,
         step_key: "write".into(),
         model: MODEL.into(),
+        is_combine: false,
         original_user_request: "Why?".into(),
         documents,
     };

@@ -1,0 +1,128 @@
+//! What a claimer has in hand: every job it holds stands in exactly one of these places until it is done.
+//!
+//! Decides which batches of claims are over, and what is tried first when there is need for care. Never touches the database and
+//! never starts a thread.
+
+use crate::store::claim::Claim;
+use crate::store::reply::Reply;
+use crate::worker::calls::ClaimId;
+use crate::worker::draft::{Ready, Rendering};
+use dialectic_core::provider::Class;
+use pgrx::Uuid;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// The places.
+#[derive(Default)]
+pub(crate) struct Hand {
+    /// What was claimed in one go, of which something may be in hand.
+    pub(crate) batches: Vec<Batch>,
+    /// Batches of which nothing is, to be struck off.
+    pub(crate) empty: Vec<Uuid>,
+    /// Claimed, and not planned yet.
+    pub(crate) plans: Vec<Claim>,
+    pub(crate) rendering: HashMap<ClaimId, Rendering>,
+    /// With documents that do not fit and are condensed first, in these groups.
+    pub(crate) too_long: Vec<(Claim, Vec<Vec<Uuid>>)>,
+    /// Rendered, and waiting for a thread.
+    pub(crate) ready: VecDeque<Ready>,
+    pub(crate) calling: HashMap<ClaimId, Claim>,
+    pub(crate) replies: Vec<(Claim, Reply)>,
+    /// Documents that are being made, and those that are.
+    pub(crate) making: HashMap<ClaimId, Claim>,
+    pub(crate) made: Vec<(Claim, String)>,
+}
+
+/// Jobs that were claimed in one go.
+pub(crate) struct Batch {
+    pub(crate) id: Uuid,
+    pub(crate) claims: Vec<ClaimId>,
+    /// Whether a claim of it could not be ended: then it stays listed for whoever comes after this claimer.
+    pub(crate) is_stuck: bool,
+}
+
+/// What can be done in a transaction, one at a time when there is need for care.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thing {
+    Reply,
+    Document,
+    TooLong,
+    Ready,
+    Plan,
+    Nothing,
+}
+
+impl Hand {
+    /// Whether nothing is claimed that is not finished.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held().next().is_none()
+    }
+
+    /// Every claim in hand.
+    fn held(&self) -> impl Iterator<Item = ClaimId> {
+        let on_threads = self.rendering.keys().chain(self.calling.keys()).chain(self.making.keys()).copied();
+        on_threads
+            .chain(self.plans.iter().map(|claim| claim.id))
+            .chain(self.ready.iter().map(|ready| ready.claim.id))
+            .chain(self.replies.iter().map(|(claim, _)| claim.id))
+            .chain(self.made.iter().map(|(claim, _)| claim.id))
+            .chain(self.too_long.iter().map(|(claim, _)| claim.id))
+    }
+
+    /// How many jobs stand before those that are claimed next.
+    pub(crate) fn ahead(&self) -> usize {
+        self.plans.len() + self.rendering.len() + self.ready.len() + self.making.len()
+    }
+
+    /// Whether something is only held up by a session that somebody else has locked.
+    pub(crate) fn waits_for_a_session(&self) -> bool {
+        !(self.replies.is_empty() && self.made.is_empty() && self.too_long.is_empty() && self.plans.is_empty())
+    }
+
+    /// Finds the batches of which nothing is in hand any more.
+    pub(crate) fn find_empty(&mut self) {
+        let held: HashSet<ClaimId> = self.held().collect();
+        let empty = &mut self.empty;
+        self.batches.retain(|batch| {
+            let stays = batch.is_stuck || batch.claims.iter().any(|claim| held.contains(claim));
+            if !stays {
+                empty.push(batch.id);
+            }
+            stays
+        });
+    }
+
+    /// The one thing that is tried first.
+    pub(crate) fn first(&self, free_threads: usize) -> Thing {
+        let places = [
+            (!self.replies.is_empty(), Thing::Reply),
+            (!self.made.is_empty(), Thing::Document),
+            (!self.too_long.is_empty(), Thing::TooLong),
+            (!self.ready.is_empty() && free_threads > 0, Thing::Ready),
+            (!self.plans.is_empty(), Thing::Plan),
+        ];
+        places.into_iter().find(|(is_there, _)| *is_there).map_or(Thing::Nothing, |(_, thing)| thing)
+    }
+
+    /// The first of these cannot be done. A job that cannot go on is failed with the reason; one that cannot even be failed is let
+    /// go, and its claim ends with the claimer.
+    pub(crate) fn give_up(&mut self, thing: Thing, problem: &str) {
+        let stuck = match thing {
+            Thing::Reply => {
+                let (claim, reply) = self.replies.remove(0);
+                if reply.class.is_some() {
+                    if let Some(batch) = self.batches.iter_mut().find(|batch| batch.claims.contains(&claim.id)) {
+                        batch.is_stuck = true;
+                    }
+                    return;
+                }
+                Some(claim)
+            }
+            Thing::Document => Some(self.made.remove(0).0),
+            Thing::TooLong => Some(self.too_long.remove(0).0),
+            Thing::Ready => self.ready.pop_front().map(|ready| ready.claim),
+            Thing::Plan => Some(self.plans.remove(0)),
+            Thing::Nothing => None,
+        };
+        self.replies.extend(stuck.map(|claim| (claim, Reply::failed(Class::Permanent, problem.to_owned()))));
+    }
+}

@@ -1,0 +1,122 @@
+//! Documents that do not fit into a model's window are condensed first: in groups that fit, by jobs that the step waits for, whose
+//! texts it then reads in their place. What cannot be made to fit fails the job, and says by how much.
+
+use dialectic_tests::*;
+use postgres::Client;
+use serde_json::json;
+
+/// A process whose second step reads, at once, what the first wrote about each of so many texts.
+fn gathered(client: &mut Client, texts: i32, words: i32, window: i32) -> Uuid {
+    client
+        .batch_execute(
+            "select dialectic.set_prompt('gather_seed', 'Brief.'); \
+             select dialectic.set_prompt('gather_leaf', '{% block user %}{% include \"shared_documents\" %}LEAF {% include \"shared_request\" %}{% endblock %}'); \
+             select dialectic.set_prompt('gather_all', '{% block user %}{% include \"shared_documents\" %}GATHER {% include \"shared_request\" %}{% endblock %}')",
+        )
+        .expect("prompts");
+    let stages = json!([{"slug": "only", "seed_prompt_template": "gather_seed", "recipe": {"steps": [
+        {"key": "leaf", "job_type": "execute", "prompt_template_name": "gather_leaf", "granularity_strategy": "per_source_document",
+         "inputs_required": [{"type": "general_resource", "multiple": true}], "output_type": "leaf"},
+        {"key": "gather", "job_type": "execute", "prompt_template_name": "gather_all", "granularity_strategy": "all_to_one",
+         "inputs_required": [{"type": "leaf", "multiple": true}], "output_type": "gathered", "document_key": "gathered"}]}}]);
+    client.execute("select dialectic.define_process('gather', $1)", &[&stages]).expect("a process");
+    let settings = json!({"answer_words": words, "marker": "auto"});
+    client
+        .execute(
+            "select dialectic.add_model('narrow', 'simulator', settings => $1, context_window => $2, max_output_tokens => 1000)",
+            &[&settings, &window],
+        )
+        .expect("a model");
+    let project: Uuid = one(client, "select dialectic.create_project('Gather', 'Sum up.', process => 'gather')", &[]);
+    client
+        .execute(
+            "select dialectic.add_resource($1, 'text ' || n, 'Text ' || n) from generate_series(1, $2) as n",
+            &[&project, &texts],
+        )
+        .expect("texts");
+    let session: Uuid = one(client, "select dialectic.start_session($1, '{narrow}')", &[&project]);
+    client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
+    session
+}
+
+fn kinds(client: &mut Client, session: Uuid) -> Vec<String> {
+    column(
+        client,
+        "select format('%s %s %s', kind, status, count(*)) from dialectic.jobs where session_id = $1 group by kind, status order by 1",
+        &[&session],
+    )
+}
+
+#[test]
+fn what_does_not_fit_is_condensed_in_groups_that_do() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    // Eight answers of some 600 tokens each, and a window for 4,000.
+    let session = gathered(&mut client, 8, 420, 5000);
+    work(&mut client);
+    let kinds = kinds(&mut client, session);
+    assert!(kinds.iter().any(|kind| kind.starts_with("combine completed")), "{kinds:?}");
+    assert!(kinds.contains(&"execute completed 9".to_owned()), "{kinds:?}");
+    // What the last step was sent is what it is listed with: condensed texts, and not one of the originals.
+    let roles: Vec<String> = column(
+        &mut client,
+        "select distinct i.role from dialectic.job_inputs i join dialectic.jobs j on j.id = i.job where j.step_key = 'gather' and j.kind = 'execute'",
+        &[],
+    );
+    assert_eq!(roles, ["combined"]);
+    let prompt: String = one(
+        &mut client,
+        "select r.content from dialectic.resources r join dialectic.jobs j on j.id = r.job_id where j.step_key = 'gather' and j.kind = 'execute'",
+        &[],
+    );
+    let marks =
+        "select substring(content from '\\[narrow/[0-9a-f]{8}\\]') from dialectic.contributions where output_type = $1";
+    for mark in column::<String>(&mut client, marks, &[&"combined"]) {
+        assert!(prompt.contains(&mark), "{mark} did not reach the step");
+    }
+    // Every original is in exactly one group, and the template that ships has condensed it.
+    let read: i64 = one(
+        &mut client,
+        "select count(distinct i.artifact) from dialectic.job_inputs i join dialectic.jobs j on j.id = i.job \
+         join dialectic.contributions c on c.id = i.artifact where j.kind = 'combine' and c.output_type = 'leaf'",
+        &[],
+    );
+    assert_eq!(read, 8);
+    let instructed: bool = one(
+        &mut client,
+        "select bool_and(r.content like '%Condense the documents.%') from dialectic.resources r join dialectic.jobs j on j.id = r.job_id where j.kind = 'combine'",
+        &[],
+    );
+    assert!(instructed);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn what_fits_is_not_condensed() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session = gathered(&mut client, 3, 60, 8000);
+    work(&mut client);
+    assert_eq!(kinds(&mut client, session), ["execute completed 4", "plan completed 1"]);
+}
+
+#[test]
+fn what_is_too_far_over_fails_and_says_by_how_much() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session = gathered(&mut client, 40, 420, 5000);
+    work(&mut client);
+    let (class, message): (String, String) = {
+        let row = client
+            .query_one(
+                "select error_details ->> 'class', error_details ->> 'message' from dialectic.jobs \
+                 where session_id = $1 and step_key = 'gather' and kind = 'execute'",
+                &[&session],
+            )
+            .expect("the step");
+        (row.get(0), row.get(1))
+    };
+    assert_eq!(class, "context_window");
+    assert!(message.contains("tokens") && message.contains("over the"), "{message}");
+    assert_sound(&mut client);
+}

@@ -90,16 +90,8 @@ create function _keep_documents(job_ids uuid[], claim_ids bigint[], texts text[]
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    current uuid[];
+    current uuid[] := _hold_claims(job_ids, claim_ids);
 begin
-    perform from sessions s
-    where s.id in (select j.session_id from jobs j where j.id = any (job_ids))
-    order by s.id
-    for no key update;
-    current := array(
-        select j.id
-        from unnest(job_ids, claim_ids) as r(job_id, claim_id)
-        join jobs j on j.id = r.job_id and j.claim_id = r.claim_id);
     insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
                            lineage_id, reviewer, version, source_contribution_id, source_resource_id, is_complete, content)
     select 'rendered_document', s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model,

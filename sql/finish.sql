@@ -130,6 +130,24 @@ begin
 end
 $$;
 
+-- The jobs among these whose claim is still theirs, with their sessions locked so that it stays so. Only a running job has a claim,
+-- and a claim is drawn once: to have it is to be running for it.
+create function _hold_claims(job_ids uuid[], claim_ids bigint[]) returns uuid[]
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform from sessions s
+    where s.id in (select j.session_id from jobs j where j.id = any (job_ids))
+    order by s.id
+    for no key update;
+    return array(
+        select j.id
+        from unnest(job_ids, claim_ids) as r(job_id, claim_id)
+        join jobs j on j.id = r.job_id and j.claim_id = r.claim_id);
+end
+$$;
+
 -- Keeps a batch of answers and failures, one element of each array a reply; one with a class is a failure. An answer in JSON comes
 -- with its content in normal form, or with the keys it lacks. Returns the jobs whose claim was still theirs: only those are finished.
 create function _keep_replies(
@@ -143,21 +161,13 @@ create function _keep_replies(
 as $$
 declare
     moment  timestamptz := _now();
-    -- Only a running job has a claim, and a claim is drawn once: to have it is to be running for it.
     current uuid[];
     -- A condensed text has the id under which it is waited for.
     ids     uuid[] := array(
         select coalesce((j.payload ->> 'contribution_id')::uuid, _uuid_v7())
         from unnest(job_ids) with ordinality as r(job_id, nth) join jobs j on j.id = r.job_id order by r.nth);
 begin
-    perform from sessions s
-    where s.id in (select j.session_id from jobs j where j.id = any (job_ids))
-    order by s.id
-    for no key update;
-    current := array(
-        select j.id
-        from unnest(job_ids, claim_ids) as r(job_id, claim_id)
-        join jobs j on j.id = r.job_id and j.claim_id = r.claim_id);
+    current := _hold_claims(job_ids, claim_ids);
 
     -- Every call that came back is closed and costed, in time or not; one closed already is left as it is.
     update model_calls c

@@ -116,7 +116,7 @@ begin
             select r.ctid as place, j.ctid as job_place, r.job_id, r.turn
             from ready_jobs r
             join jobs j on j.id = r.job_id
-            where r.ctid = any (candidates)
+            where r.ctid = any (candidates) and j.status = any (_ready_statuses())
               -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
             order by r.priority desc, r.turn, r.job_id

@@ -97,6 +97,7 @@ begin
             from tree join jobs j on j.parent_job_id = tree.node
         )
         select repeat('  ', tree.depth) || case when tree.depth = 0 then format('%s, iteration %s', r.stage, r.iteration) else j.step_key end
+                   || case when j.kind = 'render' then ' rendered' when j.continuation_count > 0 then ' mended' else '' end
                    || coalesce(' ← ' || coalesce(origin.model || case when source.reviewed then ' reviewed by ' || j.reviewer else '' end, source.models), ''),
                j.id, j.status, j.document_key, j.model, j.attempt_count,
                date_trunc('milliseconds', coalesce(j.completed_at, case when j.status = 'processing' then _now() end) - j.started_at),

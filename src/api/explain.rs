@@ -42,7 +42,7 @@ pub(crate) fn _explain(
         .into_iter()
         .map(|one| {
             let strategy = one.strategy.as_str();
-            (one.stage, one.step_key, one.name, strategy, count(one.calls), count(one.renders), count(one.inputs))
+            (one.stage, one.step_key, one.name, strategy, count(one.calls), count(one.documents), count(one.inputs))
         })
         .collect();
     Ok(TableIterator::new(rows))

@@ -26,8 +26,8 @@ pub struct StepEstimate {
     pub strategy: Strategy,
     /// The calls of all models together.
     pub calls: usize,
-    /// Those of them whose answer is rendered into a document.
-    pub renders: usize,
+    /// Those of them whose answer is, or becomes, a document that a person reads.
+    pub documents: usize,
     /// The artifacts its calls read, each counted once for every call that reads it.
     pub inputs: usize,
 }
@@ -70,8 +70,9 @@ pub fn explain(
 }
 
 fn estimate(stage: &str, step: &Step, calls: usize, inputs: usize) -> StepEstimate {
-    // An answer in plain text is Markdown as it comes; only JSON is rendered.
-    let is_rendered = step.file_type == FileType::Markdown && !step.content_keys().is_empty();
+    // JSON is rendered; a plain text is a document as it comes, and one between two steps has no key.
+    let is_document =
+        step.file_type == FileType::Markdown && (step.document_key.is_some() || !step.content_keys().is_empty());
     StepEstimate {
         stage: stage.to_owned(),
         step_key: step.key.clone(),
@@ -79,7 +80,7 @@ fn estimate(stage: &str, step: &Step, calls: usize, inputs: usize) -> StepEstima
         job_type: step.job_type,
         strategy: step.granularity_strategy,
         calls,
-        renders: if is_rendered { calls } else { 0 },
+        documents: if is_document { calls } else { 0 },
         inputs,
     }
 }

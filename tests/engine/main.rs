@@ -28,6 +28,7 @@ mod out_of_order;
 mod owners;
 mod privileges;
 mod races;
+mod readme;
 mod run_pending;
 mod scenarios;
 mod seed;

@@ -58,10 +58,11 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
     let (answer, is_cut) = match (opened(text, shape, key), &wanted.before) {
         (Ok((answer, cut)), None) => (answer, is_cut || cut),
         (Ok((answer, cut)), Some(before)) => match opened(before, shape, key) {
-            Ok((first, _)) => {
+            // What the first was cut off in stays cut off.
+            Ok((first, first_cut)) => {
                 let merged = merge(first.content, answer.content).to_string();
                 match read(&merged, Some(shape), key) {
-                    Ok(whole) => (whole, is_cut || cut),
+                    Ok(whole) => (whole, is_cut || cut || first_cut),
                     Err(problem) => return refused(&problem),
                 }
             }
@@ -133,6 +134,12 @@ mod tests {
             Verdict::Refused { reason, is_final } => assert!(is_final && reason.contains("points"), "{reason}"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_was_cut_off_is_not_made_complete_by_what_is_added() {
+        let mended = verdict(FinishReason::Stop, r#"{"points": ["a"]}"#, &wanted(Some(r#"{"title": "The beginn"#)));
+        assert!(matches!(mended, Verdict::Whole { is_complete: false, .. }), "{mended:?}");
     }
 
     #[test]

@@ -79,7 +79,8 @@ fn an_essay_takes_the_documented_calls() {
         assert_eq!(calls, [n, n * n, n * n * n, n * n, n]);
         let inputs: Vec<usize> = estimates.iter().map(|one| one.inputs).collect();
         assert_eq!(inputs, [n, 2 * n * n, 2 * n * n * n, n * n * n * n, n * (n * n + 1)]);
-        assert!(estimates.iter().all(|one| one.renders == 0), "a plain text is not rendered");
+        let documents: Vec<usize> = estimates.iter().map(|one| one.documents).collect();
+        assert_eq!(documents, [n, n * n, 0, 0, n], "what stands between two steps is no document");
         let first = &estimates[0];
         assert_eq!((first.stage.as_str(), first.name.as_str()), ("thesis", "Proposal"));
         assert_eq!((first.job_type, first.strategy), (JobType::Execute, Strategy::AllToOne));
@@ -101,7 +102,7 @@ fn shipped_recipes_come_to_what_the_planner_makes() {
 }
 
 #[test]
-fn documents_are_rendered_and_headers_are_not() {
+fn documents_are_counted_and_headers_are_not() {
     let step = |key: &str, kind: &str, content: Value| {
         json!({"key": key, "job_type": kind, "prompt_template_name": "t", "granularity_strategy": "all_to_one",
                "inputs_required": [{"type": "seed_prompt"}], "output_type": if kind == "plan" { "header_context" } else { key },
@@ -112,7 +113,7 @@ fn documents_are_rendered_and_headers_are_not() {
     let steps = [step("header", "plan", json!({"a": ""})), step("text", "execute", json!({"a": ""})), json_only];
     let recipe = Recipe::parse(&json!({ "steps": steps })).unwrap();
     let estimates = explain(&[("s", &recipe)], &models(2), &[]).unwrap();
-    assert_eq!(estimates.iter().map(|one| one.renders).collect::<Vec<_>>(), [0, 2, 0]);
+    assert_eq!(estimates.iter().map(|one| one.documents).collect::<Vec<_>>(), [0, 2, 0]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::samples::{definition, domain, turns};
 use super::{is_golden, request};
 use dialectic_core::definition::Mending;
 use dialectic_core::prompt::{Message, Role};
+use dialectic_core::provider::{Outcome, Request, simulator};
 use serde_json::{Value, json};
 
 const SO_FAR: &str = "{\"overview\": \"Of the proposal by sim-a {{ 7*7 }}\", \"risks\": []}";
@@ -47,6 +48,26 @@ fn a_repair_asks_for_exactly_the_missing_keys_in_their_shape() {
         assert!(missing.iter().all(|key| shown[key] == shape[key]));
         assert!(asked.contains(&missing.join(", ")) && !asked.contains("overview"));
     }
+}
+
+#[test]
+fn the_simulator_answers_a_repair_with_exactly_what_is_missing() {
+    let (_, shape) = turn();
+    let missing = ["mitigation_plan", "notes"];
+    let request = Request {
+        api: "simulator".into(),
+        model: "sim-a".into(),
+        api_model: "sim-a".into(),
+        messages: repair(&missing, &shape),
+        max_output_tokens: 4096,
+        context_window: 100_000,
+        content: Some(shape),
+        settings: json!({"omit_keys": missing}),
+        call_no: 1,
+    };
+    let Outcome::Answer { text, .. } = simulator::answer(&request).outcome else { panic!("refused") };
+    let answer: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(answer.as_object().expect("an object").keys().collect::<Vec<_>>(), missing);
 }
 
 #[test]

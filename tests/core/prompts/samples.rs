@@ -4,7 +4,7 @@
 //! Decides only what the samples say. Never renders: what would be sent is made by the definition itself.
 
 use dialectic_core::definition::{Definition, Document, Turn};
-use dialectic_core::recipe::{FromModels, Input, Step};
+use dialectic_core::recipe::{FromModels, Input, Origin, Step};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -88,6 +88,8 @@ pub(super) fn turns(process: &str) -> Vec<(String, Turn)> {
         for step in &stage.recipe.steps {
             let iteration = iteration(&stage.slug);
             let inputs = step.inputs_required.iter().filter(|input| !input.previous_iteration || iteration > 1);
+            // A user need not attach anything.
+            let inputs = inputs.filter(|input| input.origin() != Origin::ProjectResource);
             let turn = Turn {
                 stage: stage.slug.clone(),
                 iteration,

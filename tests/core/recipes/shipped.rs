@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use dialectic_core::recipe::{Context, FileType, HEADER_CONTEXT, JobType, Recipe, Step};
+use dialectic_core::recipe::{Context, FileType, HEADER_CONTEXT, JobType, Origin, Recipe, Step};
 use serde_json::Value;
 
 use super::read;
@@ -75,11 +75,12 @@ fn the_dialectic_has_the_documented_steps_and_their_conventions() {
 }
 
 #[test]
-fn feedback_and_the_iteration_before_are_optional_in_the_dialectic() {
+fn feedback_attachments_and_the_iteration_before_are_optional_in_the_dialectic() {
     for (slug, recipe) in stages(DIALECTIC) {
         for step in &recipe.steps {
             for input in &step.inputs_required {
                 let optional = input.r#type == "user_feedback"
+                    || input.origin() == Origin::ProjectResource
                     || input.previous_iteration
                     || (step.key == "advisor_recommendations" && input.r#type == HEADER_CONTEXT);
                 assert_eq!(input.required, !optional, "{slug} {} {}", step.key, input.r#type);

@@ -58,7 +58,10 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
     let given = match opened(text, shape, key) {
         // A model that says it is done has not been cut off: it has written broken JSON, and is asked again.
         Ok((_, true)) if matches!(finish_reason, FinishReason::Stop | FinishReason::ToolUse) => {
-            return Verdict::Refused { reason: "the JSON of the answer ends in the middle".to_owned(), is_final: false };
+            return Verdict::Refused {
+                reason: "the JSON of the answer ends in the middle".to_owned(),
+                is_final: false,
+            };
         }
         given => given,
     };
@@ -73,6 +76,11 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
                 }
             }
             Err(_) => (answer, is_cut || cut),
+        },
+        // Nothing of what was asked for: what was there before is all there is.
+        (Err(Unusable::NothingAsked { .. }), Some(before)) => match opened(before, shape, key) {
+            Ok((first, _)) => (first, is_cut),
+            Err(problem) => return refused(&problem),
         },
         (Err(problem), _) => return refused(&problem),
     };
@@ -136,9 +144,11 @@ mod tests {
         assert_eq!(missing(&verdict(FinishReason::Stop, first, &wanted(None))), ["points"]);
         let mended = verdict(FinishReason::Stop, r#"{"points": ["a"]}"#, &wanted(Some(first)));
         assert_eq!(mended, Verdict::Whole { content: json!({"title": "T", "points": ["a"]}), is_complete: true });
-        match verdict(FinishReason::Stop, r#"{"title": "again"}"#, &wanted(Some(first))) {
-            Verdict::Refused { reason, is_final } => assert!(is_final && reason.contains("points"), "{reason}"),
-            other => panic!("{other:?}"),
+        for nothing in [r#"{"title": "again"}"#, "{}", r#"{"colour": "red"}"#] {
+            match verdict(FinishReason::Stop, nothing, &wanted(Some(first))) {
+                Verdict::Refused { reason, is_final } => assert!(is_final && reason.contains("points"), "{reason}"),
+                other => panic!("{other:?}"),
+            }
         }
     }
 

@@ -49,6 +49,7 @@ fn whatever_a_model_puts_around_its_json_the_documents_are_the_same() {
     assert_sound(&mut client);
 }
 
+/// Broken JSON of a model that says it is done is refused, not kept as far as it goes (`verdict` in the core).
 #[test]
 fn a_first_answer_of_broken_json_is_asked_for_again_and_the_documents_are_the_same() {
     let database = Database::new();

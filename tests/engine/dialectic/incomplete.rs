@@ -1,5 +1,5 @@
 //! A stage that is generated without `continue_until_complete` asks for nothing twice: a document that lacks keys is kept as it
-//! is and marked.
+//! is and marked. The stage after it is mended again, which stands on the shipped prompt `repair_missing_keys`.
 
 use super::*;
 use crate::by_hand::session_status;

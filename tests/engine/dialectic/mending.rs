@@ -1,5 +1,7 @@
 //! Answers that lack keys: what is missing is asked for once, in a call that begins as the first one did, and what the model
 //! then says is read together with what it said before. What is still missing fails the job, with the keys named.
+//!
+//! The simulator knows a repair by the line `Missing keys:` of the shipped prompt `repair_missing_keys`.
 
 use super::*;
 use crate::by_hand::session_status;
@@ -166,6 +168,7 @@ fn a_document_that_lacks_keys_is_mended_and_read_as_a_whole_and_not_as_its_first
     assert_sound(&mut client);
 }
 
+/// An answer to a repair that brings nothing of what was asked for is judged as what was there before (`verdict` in the core).
 #[test]
 fn what_is_missing_again_fails_its_own_model_with_the_keys_named() {
     for (omitted, step, named) in [

@@ -82,3 +82,14 @@ fn body(document: &str) -> &str {
     let after = document.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
     after.map_or(document, |(_, body)| body).trim()
 }
+
+/// The form that an answer of this step must have, with a hint in the place of each text.
+fn content_keys(client: &mut Client, stage: &str, step: &str) -> Value {
+    one(
+        client,
+        "select step -> 'content_to_include' from dialectic.definitions d, jsonb_array_elements(d.stages) as stage, \
+                jsonb_array_elements(stage -> 'recipe' -> 'steps') as step \
+         where d.process = 'dialectic' and stage ->> 'slug' = $1 and step ->> 'key' = $2 limit 1",
+        &[&stage, &step],
+    )
+}

@@ -2,7 +2,7 @@
 //! model's stage with it and nothing else, and retry brings all of it back.
 
 use super::*;
-use crate::by_hand::{claim, fail, session_status};
+use crate::by_hand::{answer, claim, fail, plan_roots, session_status};
 use serde_json::json;
 
 fn strings(client: &mut Client, query: &str, session: Uuid) -> Vec<String> {
@@ -70,11 +70,6 @@ fn census(client: &mut Client, model: &str) -> Vec<String> {
     )
 }
 
-/// Works this many jobs in this connection.
-fn work_some(client: &mut Client, jobs: i32) {
-    client.batch_execute(&format!("call dialectic.run_pending({jobs})")).expect("run_pending");
-}
-
 #[test]
 fn a_document_that_fails_takes_its_own_model_with_it_and_retry_brings_back_all_of_it() {
     for after_the_end in [false, true] {
@@ -82,8 +77,13 @@ fn a_document_that_fails_takes_its_own_model_with_it_and_retry_brings_back_all_o
         let mut client = database.connect();
         let session = start(&mut client, &["sim-a", "sim-b"]);
         generate(&mut client, session);
-        // Two plans, two headers, two plans that go on.
-        work_some(&mut client, 6);
+        plan_roots(&mut client, 2, "waiting_for_children");
+        // A form with its hints in it is an answer of that form.
+        let header = content_keys(&mut client, "thesis", "thesis_header").to_string();
+        for claimed in claim(&mut client, "hand", 2) {
+            assert_eq!(answer(&mut client, &claimed, &header), "completed");
+        }
+        plan_roots(&mut client, 2, "waiting_for_children");
         assert_eq!(
             census(&mut client, "sim-a"),
             ["1 execute completed", "4 execute pending", "1 plan waiting_for_children"]
@@ -115,8 +115,8 @@ fn a_document_that_fails_takes_its_own_model_with_it_and_retry_brings_back_all_o
             let all = ["5 execute completed", "1 plan completed", "4 render completed"];
             assert_eq!(census(&mut client, model), all);
         }
-        let calls = "select count(*) from dialectic.model_calls where session_id = $1 and outcome = 'answered'";
-        assert_eq!(one::<i64>(&mut client, calls, &[&session]), 10, "nothing that was there is written again");
+        let written = "select count(*) from dialectic.contributions where session_id = $1";
+        assert_eq!(one::<i64>(&mut client, written, &[&session]), 10, "nothing that was there is written again");
         assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.documents", &[]), 8);
 
         // What came back late is read like the rest: each of two reviews both proposals.

@@ -56,17 +56,6 @@ fn assert_mends(client: &mut Client, model: &str, step: &str, missing: &str) {
     assert_eq!(roots, 1, "both are one answer");
 }
 
-/// The keys that an answer of this step must have.
-fn content_keys(client: &mut Client, stage: &str, step: &str) -> Value {
-    one(
-        client,
-        "select step -> 'content_to_include' from dialectic.definitions d, jsonb_array_elements(d.stages) as stage, \
-                jsonb_array_elements(stage -> 'recipe' -> 'steps') as step \
-         where d.process = 'dialectic' and stage ->> 'slug' = $1 and step ->> 'key' = $2 limit 1",
-        &[&stage, &step],
-    )
-}
-
 fn kept(client: &mut Client, model: &str, step: &str, r#type: &str) -> Value {
     let text: String = one(
         client,

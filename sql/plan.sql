@@ -133,8 +133,16 @@ begin
         join resources r on r.project_id = s.project_id and r.resource_type = any (types)
         where run.id = any (run_ids) and r.job_id is null
           and (r.session_id is null
-               or (r.session_id = s.id and r.iteration = run.iteration
-                   and (r.stage = run.stage or r.resource_type <> 'seed_prompt')));
+               or (r.resource_type <> 'user_feedback' and r.session_id = s.id and r.iteration = run.iteration
+                   and (r.stage = run.stage or r.resource_type <> 'seed_prompt')))
+        union all
+        -- Feedback goes with the stage it is on: who reads that in an iteration reads what was said of it then.
+        select read.reader, r.id, null, r.resource_type, r.stage, null, r.document_key, r.model, r.lineage_id, r.reviewer, false,
+               read.is_previous
+        from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
+        join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
+            and r.resource_type = 'user_feedback' and r.job_id is null
+        where r.resource_type = any (types);
 end
 $$;
 

@@ -10,6 +10,7 @@ mod catalog;
 mod catalog_calls;
 mod catalog_indexes;
 mod combining;
+mod dialectic;
 mod dump;
 mod dump_rows;
 mod essay;

@@ -55,7 +55,17 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
     let Some(shape) = &wanted.shape else { return Verdict::Text };
     let key = wanted.document_key.as_deref();
     let is_cut = finish_reason == FinishReason::Length;
-    let (answer, is_cut) = match (opened(text, shape, key), &wanted.before) {
+    let given = match opened(text, shape, key) {
+        // A model that says it is done has not been cut off: it has written broken JSON, and is asked again.
+        Ok((_, true)) if matches!(finish_reason, FinishReason::Stop | FinishReason::ToolUse) => {
+            return Verdict::Refused {
+                reason: "the JSON of the answer ends in the middle".to_owned(),
+                is_final: false,
+            };
+        }
+        given => given,
+    };
+    let (answer, is_cut) = match (given, &wanted.before) {
         (Ok((answer, cut)), None) => (answer, is_cut || cut),
         (Ok((answer, cut)), Some(before)) => match opened(before, shape, key) {
             // What the first was cut off in stays cut off.
@@ -67,6 +77,11 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
                 }
             }
             Err(_) => (answer, is_cut || cut),
+        },
+        // Nothing of what was asked for: what was there before is all there is.
+        (Err(Unusable::NothingAsked { .. }), Some(before)) => match opened(before, shape, key) {
+            Ok((first, _)) => (first, is_cut),
+            Err(problem) => return refused(&problem),
         },
         (Err(problem), _) => return refused(&problem),
     };
@@ -130,9 +145,11 @@ mod tests {
         assert_eq!(missing(&verdict(FinishReason::Stop, first, &wanted(None))), ["points"]);
         let mended = verdict(FinishReason::Stop, r#"{"points": ["a"]}"#, &wanted(Some(first)));
         assert_eq!(mended, Verdict::Whole { content: json!({"title": "T", "points": ["a"]}), is_complete: true });
-        match verdict(FinishReason::Stop, r#"{"title": "again"}"#, &wanted(Some(first))) {
-            Verdict::Refused { reason, is_final } => assert!(is_final && reason.contains("points"), "{reason}"),
-            other => panic!("{other:?}"),
+        for nothing in [r#"{"title": "again"}"#, "{}", r#"{"colour": "red"}"#] {
+            match verdict(FinishReason::Stop, nothing, &wanted(Some(first))) {
+                Verdict::Refused { reason, is_final } => assert!(is_final && reason.contains("points"), "{reason}"),
+                other => panic!("{other:?}"),
+            }
         }
     }
 
@@ -154,6 +171,19 @@ mod tests {
         let cut = verdict(FinishReason::Length, r#"{"title": "T", "points": ["a", "b"#, &wanted(None));
         assert!(matches!(cut, Verdict::Whole { is_complete: false, .. }), "{cut:?}");
         assert_eq!(missing(&verdict(FinishReason::Length, r#"{"title": "T", "po"#, &wanted(None))), ["points"]);
+    }
+
+    #[test]
+    fn broken_json_of_a_model_that_says_it_is_done_is_asked_for_again() {
+        let first = r#"{"title": "T"}"#;
+        for (text, before) in [
+            (r#"{"title": "T", "points": ["a", "b"#, None),
+            (r#"{"title": "T", "po"#, None),
+            (r#"{"points": ["a"#, Some(first)),
+        ] {
+            let heard = verdict(FinishReason::Stop, text, &wanted(before));
+            assert!(matches!(heard, Verdict::Refused { is_final: false, .. }), "{text}: {heard:?}");
+        }
     }
 
     #[test]

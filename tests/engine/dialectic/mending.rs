@@ -1,0 +1,199 @@
+//! Answers that lack keys: what is missing is asked for once, in a call that begins as the first one did, and what the model
+//! then says is read together with what it said before. What is still missing fails the job, with the keys named.
+//!
+//! The simulator knows a repair by the line `Missing keys:` of the shipped prompt `repair_missing_keys`.
+
+use super::*;
+use crate::by_hand::session_status;
+use serde_json::json;
+
+/// The jobs of a model that call it, as step, how often it was asked to go on, and status.
+fn jobs(client: &mut Client, model: &str) -> Vec<String> {
+    column(
+        client,
+        "select concat_ws(' ', step_key, continuation_count, status) from dialectic.jobs \
+         where model = $1 and kind = 'execute' order by step_key, continuation_count",
+        &[&model],
+    )
+}
+
+/// The prompt of a step, and the one that asks its model to mend the answer.
+fn prompts(client: &mut Client, model: &str, step: &str) -> (String, String) {
+    let mut of = |types: &[&str]| {
+        one(
+            client,
+            "select content from dialectic.resources where model = $1 and step_key = $2 and resource_type = any ($3)",
+            &[&model, &step, &types],
+        )
+    };
+    (of(&["planner_prompt", "turn_prompt"]), of(&["continuation_prompt"]))
+}
+
+/// The one that mends begins, byte for byte, with the messages of the first, shows the model its answer, and asks for exactly
+/// these keys.
+fn assert_mends(client: &mut Client, model: &str, step: &str, missing: &str) {
+    let (first, mending) = prompts(client, model, step);
+    let turn = first.strip_suffix(']').expect("a list of messages");
+    assert!(mending.starts_with(&format!("{turn},")), "{mending}");
+    let messages: Vec<Value> = serde_json::from_str(&mending).expect("messages");
+    let roles: Vec<&str> = messages.iter().filter_map(|message| message["role"].as_str()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    let chunks: Vec<String> = column(
+        client,
+        "select content from dialectic.contributions where model = $1 and step_key = $2 order by chunk_no",
+        &[&model, &step],
+    );
+    assert_eq!(chunks.len(), 2);
+    assert_eq!(messages[2]["content"], chunks[0]);
+    let asked = messages[3]["content"].as_str().expect("a text");
+    let line = asked.lines().find_map(|line| line.strip_prefix("Missing keys: "));
+    assert_eq!(line, Some(missing), "{asked}");
+    let roots: i64 = one(
+        client,
+        "select count(distinct root_id) from dialectic.contributions where model = $1 and step_key = $2",
+        &[&model, &step],
+    );
+    assert_eq!(roots, 1, "both are one answer");
+}
+
+fn kept(client: &mut Client, model: &str, step: &str, r#type: &str) -> Value {
+    let text: String = one(
+        client,
+        "select content from dialectic.resources where model = $1 and step_key = $2 and resource_type = $3",
+        &[&model, &step, &r#type],
+    );
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+fn document_keys(header: &Value) -> BTreeSet<&str> {
+    let entries = header["context_for_documents"].as_array().expect("a list");
+    let keys: BTreeSet<&str> = entries.iter().filter_map(|entry| entry["document_key"].as_str()).collect();
+    assert_eq!(keys.len(), entries.len(), "{entries:?}");
+    keys
+}
+
+#[test]
+fn a_header_that_lacks_keys_is_asked_for_exactly_those_once_and_then_has_everything() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let omitted = ["context_for_documents[feature_spec]", "system_materials"];
+    model(&mut client, "hasty", &json!({"marker": "auto", "omit_keys": omitted}));
+    let session = run_through(&mut client, &["hasty", "sim-b"], "thesis");
+    work(&mut client);
+    assert_eq!(session_status(&mut client, session), "completed");
+    let whole = ["business_case 0", "feature_spec 0", "success_metrics 0", "technical_approach 0", "thesis_header 0"];
+    let done = |jobs: &[&str]| jobs.iter().map(|job| format!("{job} completed")).collect::<Vec<_>>();
+    assert_eq!(jobs(&mut client, "sim-b"), done(&whole));
+    assert_eq!(jobs(&mut client, "hasty"), done(&[&whole[..], &["thesis_header 1"]].concat()));
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]), 5 + 6);
+    assert_mends(&mut client, "hasty", "thesis_header", "system_materials, context_for_documents[feature_spec]");
+
+    let asked = content_keys(&mut client, "thesis", "thesis_header");
+    let header = kept(&mut client, "hasty", "thesis_header", "header_context");
+    assert_eq!(keys(&header), keys(&asked));
+    assert_eq!(document_keys(&header), document_keys(&asked));
+    assert_eq!(document_keys(&header).len(), 4);
+    // What came with the repair reaches the document it is for.
+    let entry = &header["context_for_documents"].as_array().expect("a list")[1];
+    assert_eq!(entry["document_key"], "feature_spec");
+    let sent: String = one(
+        &mut client,
+        "select content from dialectic.resources where model = 'hasty' and step_key = 'feature_spec' and resource_type = 'turn_prompt'",
+        &[],
+    );
+    let messages: Vec<Value> = serde_json::from_str(&sent).expect("messages");
+    let planned = entry["content_to_include"]["features"].as_str().expect("a text");
+    assert!(messages[1]["content"].as_str().expect("a text").contains(planned), "{sent}");
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.documents where complete", &[]), 8);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_document_that_lacks_keys_is_mended_and_read_as_a_whole_and_not_as_its_first_part() {
+    let database = Database::new();
+    let mut client = database.connect();
+    model(&mut client, "hasty", &json!({"marker": "auto", "omit_keys": ["architecture", "data"]}));
+    let session = run_through(&mut client, &["hasty"], "antithesis");
+    work(&mut client);
+    assert_eq!(session_status(&mut client, session), "completed");
+    let mended: Vec<String> = column(
+        &mut client,
+        "select distinct step_key from dialectic.jobs where continuation_count = 1 and kind = 'execute' order by 1",
+        &[],
+    );
+    assert_eq!(mended, ["technical_approach", "technical_feasibility_assessment"], "no other answer has these keys");
+    assert_mends(&mut client, "hasty", "technical_approach", "architecture, data");
+
+    let content = kept(&mut client, "hasty", "technical_approach", "assembled_json");
+    assert_eq!(keys(&content), keys(&content_keys(&mut client, "thesis", "technical_approach")));
+    let document: String = one(
+        &mut client,
+        "select content from dialectic.documents where document_key = 'technical_approach' and complete",
+        &[],
+    );
+    let chunks: Vec<String> = column(
+        &mut client,
+        "select content from dialectic.contributions where step_key = 'technical_approach' order by chunk_no",
+        &[],
+    );
+    let reader: String = one(
+        &mut client,
+        "select content from dialectic.resources where step_key = 'review_header' and resource_type = 'planner_prompt'",
+        &[],
+    );
+    let messages: Vec<Value> = serde_json::from_str(&reader).expect("messages");
+    let sent = messages[1]["content"].as_str().expect("a text");
+    for (key, from) in [("deployment", &chunks[0]), ("architecture", &chunks[1]), ("data", &chunks[1])] {
+        let text = content[key].as_str().expect("a text");
+        assert!(from.contains(text), "{key} is from the part that had it");
+        assert!(document.contains(text), "{key} is in the document");
+        assert!(sent.contains(text), "{key} is in what later stages read");
+    }
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]), 5 + 7 + 2);
+    assert_sound(&mut client);
+}
+
+/// An answer to a repair that brings nothing of what was asked for is judged as what was there before (`verdict` in the core).
+#[test]
+fn what_is_missing_again_fails_its_own_model_with_the_keys_named() {
+    for (omitted, step, named) in [
+        ("context_for_documents[feature_spec]", "thesis_header", "context_for_documents[feature_spec]"),
+        ("architecture", "technical_approach", "architecture"),
+    ] {
+        let database = Database::new();
+        let mut client = database.connect();
+        model(&mut client, "stubborn", &json!({"omit_keys": [omitted, "colour"], "omit_always": true}));
+        let session = run_through(&mut client, &["stubborn", "sim-b"], "thesis");
+        work(&mut client);
+        assert_eq!(session_status(&mut client, session), "completed", "the other model delivers");
+        let failed: Vec<String> = column(
+            &mut client,
+            "select concat_ws(' ', step_key, continuation_count, status, attempt_count) from dialectic.jobs \
+             where status in ('failed', 'retry_loop_failed') and kind = 'execute'",
+            &[],
+        );
+        assert_eq!(failed, [format!("{step} 1 failed 1")], "asked once more, and not again");
+        let reasons: Vec<String> = column(
+            &mut client,
+            "select error_details ->> 'message' from dialectic.jobs where status = 'failed' order by kind",
+            &[],
+        );
+        assert_eq!(reasons.len(), 2, "the job and its plan: {reasons:?}");
+        for reason in reasons {
+            assert!(reason.contains(named) && !reason.contains("colour"), "{reason}");
+        }
+        let told: String = one(
+            &mut client,
+            "select message from dialectic.notifications where type = 'contribution_generation_failed'",
+            &[],
+        );
+        assert!(told.contains(named), "{told}");
+        let documents = "select count(*) from dialectic.documents where model = 'sim-b' and complete";
+        assert_eq!(one::<i64>(&mut client, documents, &[]), 4);
+        assert_sound(&mut client);
+    }
+}

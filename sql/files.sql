@@ -166,19 +166,17 @@ create view documents with (security_invoker) as
         from version v
         order by v.session_id, v.iteration, v.stage, v.model, v.lineage_id, v.reviewer, v.document_key, v.version desc, v.created_at desc, v.id desc
     ),
+    -- By the same rule as in the tree of files: all versions of all documents of a session, in the order they were made.
     placed as (
-        select n.*, _artifact_path(jsonb_build_object(
-                   'project_name', p.name, 'session_id', n.session_id, 'iteration', n.iteration, 'stage', n.stage, 'stage_position', run.position,
-                   'type', 'rendered_document', 'model', n.model, 'source_model', origin.model, 'reviewer', n.reviewer, 'lineage_id', n.lineage_id,
-                   'is_pair', n.strategy = 'pairwise_by_origin', 'key', n.document_key, 'version', n.version)) as place
-        from newest n
-        join sessions s on s.id = n.session_id
-        join projects p on p.id = s.project_id
-        left join stage_runs run on run.session_id = n.session_id and run.stage = n.stage and run.iteration = n.iteration
-        left join jobs origin on origin.id = n.lineage_id
+        select folder.session_id, place.id, place.path
+        from (select a.session_id, array_agg(a.id order by a.created_at, a.id) as ids,
+                     _artifact_paths(jsonb_agg(to_jsonb(a) - 'content' order by a.created_at, a.id)) as paths
+              from _artifacts a
+              where a.type = 'rendered_document' or (a.type = 'user_feedback' and a.is_about_document)
+              group by a.session_id) as folder
+        cross join lateral unnest(folder.ids, folder.paths) as place(id, path)
     )
-    select d.id, d.session_id, d.iteration, d.stage, d.model, d.lineage_id as lineage, d.document_key,
-           _numbered_path(d.place, (row_number() over (partition by d.session_id, d.place order by d.created_at, d.id))::integer) as path,
+    select d.id, d.session_id, d.iteration, d.stage, d.model, d.lineage_id as lineage, d.document_key, placed.path,
            d.content, d.version,
            exists (select from job_inputs i
                    left join resources r on r.id = i.artifact
@@ -186,7 +184,8 @@ create view documents with (security_invoker) as
                    join jobs maker on maker.id = coalesce(r.job_id, c.job_id)
                    where i.job = d.job_id and maker.status = 'superseded') as stale,
            d.is_complete as complete, coalesce(calls.tokens, 0)::bigint as tokens, round(coalesce(calls.cost, 0) / 1000000.0, 6) as cost, d.created_at
-    from placed d
+    from newest d
+    join placed on placed.session_id = d.session_id and placed.id = d.id
     left join lateral (
         select sum(m.input_tokens + m.output_tokens) as tokens, sum(m.cost) as cost
         from (select d.job_id union select chunk.job_id from contributions chunk where chunk.root_id = d.root_id and chunk.root_id <> chunk.id) as wrote

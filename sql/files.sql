@@ -149,22 +149,23 @@ $$;
 create view documents with (security_invoker) as
     with version as (
         select c.id, c.session_id, c.iteration, c.stage, c.model, c.lineage_id, c.reviewer, c.document_key, c.content, c.created_at,
-               c.id as root_id, c.job_id, c.finish_reason = 'stop' as is_complete, j.version, j.strategy
+               c.id as root_id, c.job_id, c.finish_reason = 'stop' as is_complete, j.version, j.parent_job_id, j.step_key, j.group_key
         from contributions c
         join jobs j on j.id = c.job_id and j.status <> 'superseded'
         where c.document_key is not null and c.root_id = c.id and c.mime_type = 'text/markdown'
         union all
         select r.id, r.session_id, r.iteration, r.stage, r.model, r.lineage_id, coalesce(r.reviewer, c.reviewer), r.document_key, r.content, r.created_at,
-               c.id, c.job_id, r.is_complete, r.version, j.strategy
+               c.id, c.job_id, r.is_complete, r.version, j.parent_job_id, j.step_key, j.group_key
         from resources r
-        left join jobs j on j.id = r.job_id
+        join jobs j on j.id = r.job_id
         left join contributions c on c.id = r.source_contribution_id
-        where r.resource_type = 'rendered_document' and j.status is distinct from 'superseded'
+        where r.resource_type = 'rendered_document' and j.status <> 'superseded'
     ),
     newest as (
-        select distinct on (v.session_id, v.iteration, v.stage, v.model, v.lineage_id, v.reviewer, v.document_key) v.*
+        -- What a step made for one of its groups: several groups of a model may share a lineage and a reviewer.
+        select distinct on (v.session_id, v.parent_job_id, v.step_key, v.group_key) v.*
         from version v
-        order by v.session_id, v.iteration, v.stage, v.model, v.lineage_id, v.reviewer, v.document_key, v.version desc, v.created_at desc, v.id desc
+        order by v.session_id, v.parent_job_id, v.step_key, v.group_key, v.version desc, v.created_at desc, v.id desc
     ),
     -- By the same rule as in the tree of files: all versions of all documents of a session, in the order they were made.
     placed as (

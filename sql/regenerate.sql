@@ -1,6 +1,14 @@
 -- Writing one document anew. The old version stands until the new one is there, and is kept; then it is superseded, and what was
 -- built on it is shown as stale (documents.stale). A new version that fails changes nothing. The new one reads what is newest now.
 
+-- What the document of a job is called: a step that names no key calls it by its output type.
+create function _key_of(job jobs) returns text
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select coalesce(job.document_key, case when job.makes = 'document' then job.output_type end)
+$$;
+
 create function regenerate(session uuid, document_key text, model text, lineage uuid default null) returns uuid
     language plpgsql
     security definer
@@ -15,18 +23,21 @@ declare
 begin
     perform _refuse_null('document_key', regenerate.document_key is null);
     perform _refuse_null('model', regenerate.model is null);
-    -- In the newest iteration that has it, of each text the newest version.
+    -- In the newest iteration that has it and there in the last such stage; of each text the newest version.
     found := array(
         select newest from (
             select distinct on (j.parent_job_id, j.step_key, j.group_key) j
             from jobs j
             join stage_runs run on run.id = j.stage_run_id
             where j.session_id = owned.id and j.kind = 'execute' and j.continuation_count = 0 and j.status = 'completed'
-              and j.document_key = regenerate.document_key and j.model = regenerate.model
+              and _key_of(j) = regenerate.document_key and j.model = regenerate.model
               and (regenerate.lineage is null or j.lineage_id = regenerate.lineage)
-              and run.iteration = (select max(r.iteration) from jobs o join stage_runs r on r.id = o.stage_run_id
-                                   where o.session_id = owned.id and o.document_key = j.document_key and o.model = j.model
-                                     and o.kind = 'execute' and o.status = 'completed')
+              and (run.iteration, run.position) = (
+                  select r.iteration, r.position from jobs o join stage_runs r on r.id = o.stage_run_id
+                  where o.session_id = owned.id and _key_of(o) = regenerate.document_key and o.model = j.model
+                    and o.kind = 'execute' and o.status = 'completed'
+                  order by r.iteration desc, r.position desc
+                  limit 1)
             order by j.parent_job_id, j.step_key, j.group_key, j.version desc) as version(newest)
         order by (newest).id);
     if cardinality(found) = 0 then

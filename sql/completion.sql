@@ -276,7 +276,7 @@ create function _ready_status(job jobs) returns text
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select case when job.status_before = any (_ready_statuses()) then job.status_before
-                when job.target_contribution_id is not null then 'pending_continuation'
+                when job.kind = 'execute' and job.target_contribution_id is not null then 'pending_continuation'
                 when job.kind = 'plan' and job.results is not null then 'pending_next_step'
                 else 'pending' end
 $$;

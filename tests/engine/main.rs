@@ -9,6 +9,7 @@ mod by_hand;
 mod catalog;
 mod catalog_calls;
 mod catalog_indexes;
+mod documents;
 mod dump;
 mod dump_rows;
 mod essay;

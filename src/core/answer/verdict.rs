@@ -56,6 +56,11 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
     let key = wanted.document_key.as_deref();
     let is_cut = finish_reason == FinishReason::Length;
     let (answer, is_cut) = match (opened(text, shape, key), &wanted.before) {
+        // A model that is asked for what is missing and gives nothing of it has answered, and will not be asked again.
+        (Err(Unusable::NothingAsked { .. }), Some(before)) => match opened(before, shape, key) {
+            Ok((first, cut)) => (first, is_cut || cut),
+            Err(problem) => return refused(&problem),
+        },
         (Ok((answer, cut)), None) => (answer, is_cut || cut),
         (Ok((answer, cut)), Some(before)) => match opened(before, shape, key) {
             Ok((first, _)) => {
@@ -112,6 +117,15 @@ mod tests {
         match verdict {
             Verdict::Lacking { missing } => missing,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_model_that_mends_nothing_is_not_asked_again() {
+        for text in ["{}", r#"{"other": 1}"#] {
+            let told = verdict(FinishReason::Stop, text, &wanted(Some(r#"{"title": "T"}"#)));
+            let Verdict::Refused { reason, is_final } = told else { panic!("{told:?}") };
+            assert!(is_final && reason.contains("lacks points"), "{text}: {reason}");
         }
     }
 

@@ -179,11 +179,21 @@ create view documents with (security_invoker) as
     )
     select d.id, d.session_id, d.iteration, d.stage, d.model, d.lineage_id as lineage, d.document_key, placed.path,
            d.content, d.version,
-           exists (select from job_inputs i
-                   left join resources r on r.id = i.artifact
-                   left join contributions c on c.id = i.artifact
-                   join jobs maker on maker.id = coalesce(r.job_id, c.job_id)
-                   where i.job = d.job_id and maker.status = 'superseded') as stale,
+           exists (
+               -- Also by way of what was condensed for it.
+               with recursive read as (
+                   select i.artifact from job_inputs i where i.job = d.job_id
+                   union
+                   select i.artifact
+                   from read
+                   join contributions c on c.id = read.artifact
+                   join jobs combined on combined.id = c.job_id and combined.kind = 'combine'
+                   join job_inputs i on i.job = combined.id)
+               select from read
+               left join resources r on r.id = read.artifact
+               left join contributions c on c.id = read.artifact
+               join jobs maker on maker.id = coalesce(r.job_id, c.job_id)
+               where maker.status = 'superseded') as stale,
            d.is_complete as complete, coalesce(calls.tokens, 0)::bigint as tokens, round(coalesce(calls.cost, 0) / 1000000.0, 6) as cost, d.created_at
     from newest d
     join placed on placed.session_id = d.session_id and placed.id = d.id

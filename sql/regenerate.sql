@@ -76,9 +76,20 @@ begin
              where j.parent_job_id = old.parent_job_id and j.step_key = old.step_key and j.group_key = old.group_key),
             old.priority, old.max_retries, old.is_test_job, _claim_turn() + 1);
     insert into job_inputs (job, position, artifact, role, part, relevance)
-    select anew, i.position, coalesce(_newest_of(i.artifact), i.artifact), i.role, i.part, i.relevance
-    from job_inputs i
-    where i.job = old.id;
+    -- What was condensed to fit is taken as it was before: it may be newer now.
+    with recursive read as (
+        select i.* from job_inputs i where i.job = old.id
+        union all
+        select i.*
+        from read
+        join contributions c on c.id = read.artifact
+        join jobs combined on combined.id = c.job_id and combined.kind = 'combine'
+        join job_inputs i on i.job = combined.id
+    )
+    select anew, read.position, coalesce(_newest_of(read.artifact), read.artifact), read.role, read.part, read.relevance
+    from read
+    where not exists (
+        select from contributions c join jobs combined on combined.id = c.job_id and combined.kind = 'combine' where c.id = read.artifact);
     return anew;
 end
 $$;

@@ -300,3 +300,44 @@ fn a_key_that_several_stages_have_means_the_last_one_and_a_step_without_one_goes
     assert_eq!(versions, ["one nameless 2", "one text 1", "two text 2"]);
     assert_sound(&mut client);
 }
+
+#[test]
+fn what_was_condensed_for_a_document_counts_as_read_by_it() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let plain = |mut step: serde_json::Value| {
+        step.as_object_mut().expect("a step").remove("content_to_include");
+        step
+    };
+    let leaf = step("leaf", "per_source_document", json!([{"type": "general_resource", "multiple": true}]));
+    let gather = step("gathered", "all_to_one", json!([{"type": "leaf", "multiple": true}]));
+    define(&mut client, "gather", &[("only", vec![plain(leaf), plain(gather)])]);
+    client
+        .batch_execute(
+            r#"select dialectic.add_model('narrow', 'simulator', context_window => 5000, max_output_tokens => 1000,
+                                          settings => '{"answer_words": 420}')"#,
+        )
+        .expect("add_model");
+    let session = run(&mut client, "gather", &["narrow"], 8);
+    let combined = "select count(*) from dialectic.jobs where kind = 'combine' and version = $1";
+    assert!(one::<i64>(&mut client, combined, &[&1]) > 0, "nothing was condensed");
+    let lineage: Uuid =
+        one(&mut client, "select lineage from dialectic.documents where document_key = 'leaf' limit 1", &[]);
+    one::<Uuid>(&mut client, "select dialectic.regenerate($1, 'leaf', 'narrow', $2)", &[&session, &lineage]);
+    work(&mut client);
+    assert_eq!(
+        column::<String>(&mut client, "select document_key from dialectic.documents where stale", &[]),
+        ["gathered"]
+    );
+    let anew: Uuid =
+        one(&mut client, "select id from dialectic.documents where document_key = 'leaf' and version = 2", &[]);
+    regenerate(&mut client, session, "gathered", "narrow");
+    work(&mut client);
+    let shown = client.query_one("select version, stale from dialectic.documents where document_key = 'gathered'", &[]);
+    let shown = shown.expect("a document");
+    assert_eq!((shown.get::<_, i32>(0), shown.get::<_, bool>(1)), (2, false));
+    assert!(one::<i64>(&mut client, combined, &[&2]) > 0, "it was condensed anew");
+    let readers = "select count(*) from dialectic.job_inputs i join dialectic.jobs j on j.id = i.job where i.artifact = $1 and j.version = 2";
+    assert_eq!(one::<i64>(&mut client, readers, &[&anew]), 1);
+    assert_sound(&mut client);
+}

@@ -116,6 +116,9 @@ begin
         where j.id = any (seen.waiting)) then
         perform _fail_parents(seen.moved);
     end if;
+    if seen.failed then
+        perform _tell_of_lost_versions(seen.moved);
+    end if;
     if seen.failed_roots is not null then
         perform _tell_of_failures(seen.failed_roots);
     end if;

@@ -159,6 +159,15 @@ fn a_new_version_that_fails_changes_nothing_and_can_be_tried_again() {
         assert_eq!(status(&mut client, job), "failed");
         assert_eq!(session_status(&mut client, session), "completed");
         assert_sound(&mut client);
+        let told: Vec<String> =
+            column(&mut client, "select type from dialectic.notifications where job_id = $1", &[&job]);
+        assert_eq!(told, ["job_failed"]);
+        let behind: Vec<String> = column(
+            &mut client,
+            "select format('%s %s', stage, model) from dialectic.progress($1) where steps_done <> steps_total or status <> 'completed'",
+            &[&session],
+        );
+        assert_eq!(behind, [] as [String; 0]);
         let_fail(&mut client, "sim-a", false);
         // A job of any stage by its id; by the session what failed in its last stage.
         let id = if id_of == "job" { job } else { session };

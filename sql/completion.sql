@@ -116,6 +116,9 @@ begin
         where j.id = any (seen.waiting)) then
         perform _fail_parents(seen.moved);
     end if;
+    if seen.failed then
+        perform _tell_of_lost_versions(seen.moved);
+    end if;
     if seen.failed_roots is not null then
         perform _tell_of_failures(seen.failed_roots);
     end if;
@@ -276,7 +279,7 @@ create function _ready_status(job jobs) returns text
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select case when job.status_before = any (_ready_statuses()) then job.status_before
-                when job.target_contribution_id is not null then 'pending_continuation'
+                when job.kind = 'execute' and job.target_contribution_id is not null then 'pending_continuation'
                 when job.kind = 'plan' and job.results is not null then 'pending_next_step'
                 else 'pending' end
 $$;

@@ -139,7 +139,8 @@ begin
         end if;
         run := (target.job).stage_run_id;
         select r.stage, r.iteration into stage, iteration from stage_runs r where r.id = run;
-        if (stage, iteration) <> ((target.session).current_stage, (target.session).iteration) then
+        -- A text that is written anew belongs to a stage that was complete without it.
+        if (target.job).version = 1 and (stage, iteration) <> ((target.session).current_stage, (target.session).iteration) then
             raise exception 'stage "%" of iteration % is over', stage, iteration
                 using errcode = 'object_not_in_prerequisite_state',
                       detail = format('The session is at stage "%s" of iteration %s, and later stages build on what there was.',
@@ -153,7 +154,8 @@ begin
         end if;
         moved := _retry_jobs(array(select _ended_with(target.job)));
     end if;
-    if moved > 0 then
+    if moved > 0 and exists (
+        select from jobs j where j.stage_run_id = run and j.parent_job_id is null and j.status <> all (_ended_statuses())) then
         update stage_runs r set status = 'running', completed_at = null where r.id = run;
         update sessions s set status = 'active', completed_at = null where s.id = (target.session).id;
     end if;
@@ -182,7 +184,8 @@ create function _ended_with(job jobs) returns setof uuid
 as $$
     with recursive back(id) as (
         select j.id from jobs j
-        where j.id in (select _subtree(job.session_id, job.id)) or (j.parent_job_id = job.parent_job_id and j.status in ('failed', 'retry_loop_failed'))
+        where j.id in (select _subtree(job.session_id, job.id))
+           or (j.parent_job_id = job.parent_job_id and j.status in ('failed', 'retry_loop_failed') and j.version = 1)
         union
         select j.id
         from back
@@ -193,12 +196,17 @@ as $$
     select j.id from back join jobs j using (id) where j.status in ('failed', 'retry_loop_failed', 'cancelled') and not _is_planned_past(j)
 $$;
 
--- Whether the plan above a job has completed without it: what it would deliver now would reach nobody.
+-- Whether the plan above a job has completed without it: what it would deliver now would reach nobody. A text that is written anew
+-- comes after its plan, and is past when a newer version is there or on its way.
 create function _is_planned_past(job jobs) returns boolean
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select exists (select from jobs parent where parent.id = job.parent_job_id and parent.status in ('completed', 'superseded'))
+       and (job.version = 1 or exists (
+           select from jobs newer
+           where newer.parent_job_id = job.parent_job_id and newer.step_key = job.step_key and newer.group_key = job.group_key
+             and newer.version > job.version and newer.status not in ('failed', 'retry_loop_failed', 'cancelled')))
 $$;
 
 -- Sets these ended jobs and the ended parents above them going again, with all their attempts, in one statement: the trigger

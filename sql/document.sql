@@ -107,6 +107,9 @@ begin
     set status = 'completed', completed_at = _now(), attempt_count = j.attempt_count + 1, error_details = null,
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
     where j.id = any (current);
+    if exists (select from jobs j where j.id = any (current) and j.version > 1) then
+        perform _replace_older(current);
+    end if;
     return query select * from unnest(current);
 end
 $$;

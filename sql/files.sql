@@ -149,44 +149,54 @@ $$;
 create view documents with (security_invoker) as
     with version as (
         select c.id, c.session_id, c.iteration, c.stage, c.model, c.lineage_id, c.reviewer, c.document_key, c.content, c.created_at,
-               c.id as root_id, c.job_id, c.finish_reason = 'stop' as is_complete, j.version, j.strategy
+               c.id as root_id, c.job_id, c.finish_reason = 'stop' as is_complete, j.version, j.parent_job_id, j.step_key, j.group_key
         from contributions c
         join jobs j on j.id = c.job_id and j.status <> 'superseded'
         where c.document_key is not null and c.root_id = c.id and c.mime_type = 'text/markdown'
         union all
         select r.id, r.session_id, r.iteration, r.stage, r.model, r.lineage_id, coalesce(r.reviewer, c.reviewer), r.document_key, r.content, r.created_at,
-               c.id, c.job_id, r.is_complete, r.version, j.strategy
+               c.id, c.job_id, r.is_complete, r.version, j.parent_job_id, j.step_key, j.group_key
         from resources r
-        left join jobs j on j.id = r.job_id
+        join jobs j on j.id = r.job_id
         left join contributions c on c.id = r.source_contribution_id
-        where r.resource_type = 'rendered_document' and j.status is distinct from 'superseded'
+        where r.resource_type = 'rendered_document' and j.status <> 'superseded'
     ),
     newest as (
-        select distinct on (v.session_id, v.iteration, v.stage, v.model, v.lineage_id, v.reviewer, v.document_key) v.*
+        -- What a step made for one of its groups: several groups of a model may share a lineage and a reviewer.
+        select distinct on (v.session_id, v.parent_job_id, v.step_key, v.group_key) v.*
         from version v
-        order by v.session_id, v.iteration, v.stage, v.model, v.lineage_id, v.reviewer, v.document_key, v.version desc, v.created_at desc, v.id desc
+        order by v.session_id, v.parent_job_id, v.step_key, v.group_key, v.version desc, v.created_at desc, v.id desc
     ),
+    -- By the same rule as in the tree of files: all versions of all documents of a session, in the order they were made.
     placed as (
-        select n.*, _artifact_path(jsonb_build_object(
-                   'project_name', p.name, 'session_id', n.session_id, 'iteration', n.iteration, 'stage', n.stage, 'stage_position', run.position,
-                   'type', 'rendered_document', 'model', n.model, 'source_model', origin.model, 'reviewer', n.reviewer, 'lineage_id', n.lineage_id,
-                   'is_pair', n.strategy = 'pairwise_by_origin', 'key', n.document_key, 'version', n.version)) as place
-        from newest n
-        join sessions s on s.id = n.session_id
-        join projects p on p.id = s.project_id
-        left join stage_runs run on run.session_id = n.session_id and run.stage = n.stage and run.iteration = n.iteration
-        left join jobs origin on origin.id = n.lineage_id
+        select folder.session_id, place.id, place.path
+        from (select a.session_id, array_agg(a.id order by a.created_at, a.id) as ids,
+                     _artifact_paths(jsonb_agg(to_jsonb(a) - 'content' order by a.created_at, a.id)) as paths
+              from _artifacts a
+              where a.type = 'rendered_document' or (a.type = 'user_feedback' and a.is_about_document)
+              group by a.session_id) as folder
+        cross join lateral unnest(folder.ids, folder.paths) as place(id, path)
     )
-    select d.id, d.session_id, d.iteration, d.stage, d.model, d.lineage_id as lineage, d.document_key,
-           _numbered_path(d.place, (row_number() over (partition by d.session_id, d.place order by d.created_at, d.id))::integer) as path,
+    select d.id, d.session_id, d.iteration, d.stage, d.model, d.lineage_id as lineage, d.document_key, placed.path,
            d.content, d.version,
-           exists (select from job_inputs i
-                   left join resources r on r.id = i.artifact
-                   left join contributions c on c.id = i.artifact
-                   join jobs maker on maker.id = coalesce(r.job_id, c.job_id)
-                   where i.job = d.job_id and maker.status = 'superseded') as stale,
+           exists (
+               -- Also by way of what was condensed for it.
+               with recursive read as (
+                   select i.artifact from job_inputs i where i.job = d.job_id
+                   union
+                   select i.artifact
+                   from read
+                   join contributions c on c.id = read.artifact
+                   join jobs combined on combined.id = c.job_id and combined.kind = 'combine'
+                   join job_inputs i on i.job = combined.id)
+               select from read
+               left join resources r on r.id = read.artifact
+               left join contributions c on c.id = read.artifact
+               join jobs maker on maker.id = coalesce(r.job_id, c.job_id)
+               where maker.status = 'superseded') as stale,
            d.is_complete as complete, coalesce(calls.tokens, 0)::bigint as tokens, round(coalesce(calls.cost, 0) / 1000000.0, 6) as cost, d.created_at
-    from placed d
+    from newest d
+    join placed on placed.session_id = d.session_id and placed.id = d.id
     left join lateral (
         select sum(m.input_tokens + m.output_tokens) as tokens, sum(m.cost) as cost
         from (select d.job_id union select chunk.job_id from contributions chunk where chunk.root_id = d.root_id and chunk.root_id <> chunk.id) as wrote

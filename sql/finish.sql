@@ -221,6 +221,9 @@ begin
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
     from unnest(job_ids, ids, classes) as r(job_id, id, class)
     where j.id = r.job_id and r.class is null and r.job_id = any (current);
+    if exists (select from jobs j where j.id = any (current) and j.version > 1) then
+        perform _replace_older(current);
+    end if;
 
     if exists (select from unnest(classes) as class where class is not null) then
         perform _settle_failures(job_ids, classes, messages, retry_after_ms, final, current, moment);

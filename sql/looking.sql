@@ -46,7 +46,10 @@ begin
             from row_of_model r
             cross join lateral (
                 select count(*) filter (where j.status = 'completed') as done, count(*) as total
-                from jobs j where j.parent_job_id = r.root_id and j.status not in ('cancelled', 'superseded')
+                from jobs j
+                where j.parent_job_id = r.root_id and j.status not in ('cancelled', 'superseded')
+                  -- Where a new version failed the one before it stands.
+                  and not (j.version > 1 and j.status in ('failed', 'retry_loop_failed'))
                 group by j.step_key) as step
             group by r.root_id
         ),

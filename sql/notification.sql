@@ -30,6 +30,23 @@ begin
 end
 $$;
 
+-- Documents that were to be written anew and were not.
+create function _tell_of_lost_versions(failed uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _notify(
+        j.session_id, j.id, 'job_failed', format('%s could not write %s anew', j.model, coalesce(j.document_key, j.output_type)),
+        format('%s. The version before it stands; retry() tries again.', j.error_details ->> 'message'),
+        jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'document_key', j.document_key,
+                           'version', j.version, 'class', j.error_details -> 'class'))
+    from jobs j
+    join stage_runs run on run.id = j.stage_run_id
+    where j.id = any (failed) and j.version > 1 and j.kind in ('execute', 'render') and j.status in ('failed', 'retry_loop_failed');
+end
+$$;
+
 create function notifications_since(id bigint default 0) returns setof notifications
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp

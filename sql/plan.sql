@@ -111,7 +111,7 @@ begin
         select made.reader, made.id, made.source_resource_id, made.output_type, made.stage, made.step_key,
                made.document_key, made.model, made.lineage_id, made.reviewer, true, made.is_previous
         from (
-            select distinct on (read.reader, read.is_previous, r.stage, r.step_key, r.model, r.lineage_id, r.reviewer)
+            select distinct on (read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key)
                    read.reader, read.is_previous, r.*
             from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
             join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
@@ -123,7 +123,7 @@ begin
                        then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
                             and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
                        else root.status = 'completed' end
-            order by read.reader, read.is_previous, r.stage, r.step_key, r.model, r.lineage_id, r.reviewer,
+            order by read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key,
                      (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc
         ) as made
         union all

@@ -1,5 +1,13 @@
--- Writing one document anew: the old version is kept and superseded, the new one reads what is newest now. What was built on the
--- old one is shown as stale (documents.stale); nothing else is touched.
+-- Writing one document anew. The old version stands until the new one is there, and is kept; then it is superseded, and what was
+-- built on it is shown as stale (documents.stale). A new version that fails changes nothing. The new one reads what is newest now.
+
+-- What the document of a job is called: a step that names no key calls it by its output type.
+create function _key_of(job jobs) returns text
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select coalesce(job.document_key, case when job.makes = 'document' then job.output_type end)
+$$;
 
 create function regenerate(session uuid, document_key text, model text, lineage uuid default null) returns uuid
     language plpgsql
@@ -10,21 +18,28 @@ declare
     owned    sessions := _own_session(regenerate.session);
     found    jobs[];
     old      jobs;
+    plan     jobs;
     anew     uuid := _uuid_v7();
 begin
     perform _refuse_null('document_key', regenerate.document_key is null);
     perform _refuse_null('model', regenerate.model is null);
-    -- In the newest iteration that has it.
+    -- In the newest iteration that has it and there in the last such stage; of each text the newest version.
     found := array(
-        select j from jobs j
-        join stage_runs run on run.id = j.stage_run_id
-        where j.session_id = owned.id and j.kind = 'execute' and j.continuation_count = 0 and j.status = 'completed'
-          and j.document_key = regenerate.document_key and j.model = regenerate.model
-          and (regenerate.lineage is null or j.lineage_id = regenerate.lineage)
-          and run.iteration = (select max(r.iteration) from jobs o join stage_runs r on r.id = o.stage_run_id
-                               where o.session_id = owned.id and o.document_key = j.document_key and o.model = j.model
-                                 and o.kind = 'execute' and o.status = 'completed')
-        order by j.id);
+        select newest from (
+            select distinct on (j.parent_job_id, j.step_key, j.group_key) j
+            from jobs j
+            join stage_runs run on run.id = j.stage_run_id
+            where j.session_id = owned.id and j.kind = 'execute' and j.continuation_count = 0 and j.status = 'completed'
+              and _key_of(j) = regenerate.document_key and j.model = regenerate.model
+              and (regenerate.lineage is null or j.lineage_id = regenerate.lineage)
+              and (run.iteration, run.position) = (
+                  select r.iteration, r.position from jobs o join stage_runs r on r.id = o.stage_run_id
+                  where o.session_id = owned.id and _key_of(o) = regenerate.document_key and o.model = j.model
+                    and o.kind = 'execute' and o.status = 'completed'
+                  order by r.iteration desc, r.position desc
+                  limit 1)
+            order by j.parent_job_id, j.step_key, j.group_key, j.version desc) as version(newest)
+        order by (newest).id);
     if cardinality(found) = 0 then
         raise exception 'model "%" has written no document "%" in this session', regenerate.model, regenerate.document_key
             using errcode = 'no_data_found', hint = 'SELECT model, document_key, lineage FROM dialectic.documents lists what there is.';
@@ -42,20 +57,39 @@ begin
         raise exception 'document "%" of model "%" is being written', regenerate.document_key, regenerate.model
             using errcode = 'object_in_use', hint = format('Wait with CALL dialectic.wait(%L).', owned.id);
     end if;
-    perform _supersede(array(
-        select j.id from jobs j
-        where j.parent_job_id = old.parent_job_id and j.step_key = old.step_key and j.group_key = old.group_key
-          and j.version = old.version and j.status = 'completed'));
+    -- A plan that is not done goes by all its jobs: one that failed now would fail it, and what it has planned reads the old text.
+    select j.* into plan from jobs j where j.id = old.parent_job_id;
+    if plan.status <> 'completed' then
+        raise exception 'model "%" has not completed the stage of document "%"', regenerate.model, regenerate.document_key
+            using errcode = 'object_not_in_prerequisite_state', detail = format('Its plan is %s.', plan.status),
+                  hint = format(case when plan.status = any (_ended_statuses()) then 'SELECT dialectic.retry(%L) brings back what failed.'
+                                     else 'Wait with CALL dialectic.wait(%L).' end, owned.id);
+    end if;
     insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy,
                       lineage_id, reviewer, version, priority, max_retries, is_test_job, turn)
     values (anew, old.session_id, old.stage_run_id, old.parent_job_id, 'execute', old.step_key, old.model, old.group_key, old.output_type,
             old.makes, old.document_key, old.strategy,
             -- The first text of a lineage gives it its name, and what descends from it goes by that.
-            old.lineage_id, old.reviewer, old.version + 1, old.priority, old.max_retries, old.is_test_job, _claim_turn() + 1);
+            old.lineage_id, old.reviewer,
+            -- A version that failed keeps its number.
+            (select 1 + max(j.version) from jobs j
+             where j.parent_job_id = old.parent_job_id and j.step_key = old.step_key and j.group_key = old.group_key),
+            old.priority, old.max_retries, old.is_test_job, _claim_turn() + 1);
     insert into job_inputs (job, position, artifact, role, part, relevance)
-    select anew, i.position, coalesce(_newest_of(i.artifact), i.artifact), i.role, i.part, i.relevance
-    from job_inputs i
-    where i.job = old.id;
+    -- What was condensed to fit is taken as it was before: it may be newer now.
+    with recursive read as (
+        select i.* from job_inputs i where i.job = old.id
+        union all
+        select i.*
+        from read
+        join contributions c on c.id = read.artifact
+        join jobs combined on combined.id = c.job_id and combined.kind = 'combine'
+        join job_inputs i on i.job = combined.id
+    )
+    select anew, read.position, coalesce(_newest_of(read.artifact), read.artifact), read.role, read.part, read.relevance
+    from read
+    where not exists (
+        select from contributions c join jobs combined on combined.id = c.job_id and combined.kind = 'combine' where c.id = read.artifact);
     return anew;
 end
 $$;
@@ -88,4 +122,24 @@ as $$
     from contributions c
     join jobs j on j.id = c.job_id and j.status = 'superseded'
     where c.id = artifact
+$$;
+
+-- Called when jobs have completed: a new version that is there whole replaces the older ones. Of a document it is there when it is
+-- rendered, of other JSON when it is assembled.
+create function _replace_older(done uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _supersede(array(
+        select older.id
+        from jobs anew
+        join jobs older on older.parent_job_id = anew.parent_job_id and older.step_key = anew.step_key and older.group_key = anew.group_key
+            and older.version < anew.version and older.status = 'completed'
+        where anew.id = any (done) and anew.version > 1 and anew.status = 'completed'
+          and case anew.makes
+                  when 'text' then true
+                  when 'document' then anew.kind = 'render'
+                  else exists (select from resources r where r.job_id = anew.id and r.resource_type in ('header_context', 'assembled_json')) end));
+end
 $$;

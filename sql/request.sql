@@ -142,8 +142,8 @@ begin
         raise exception 'job "%" does not exist', coalesce(job_request.job::text, 'null')
             using errcode = 'no_data_found', hint = 'dialectic.job_tree(session) lists the jobs of a session.';
     end if;
-    if claimed.kind = 'plan' then
-        raise exception 'job "%" is a plan: it makes no model call', claimed.id
+    if claimed.kind in ('plan', 'render') then
+        raise exception 'job "%" is a %: it makes no model call', claimed.id, claimed.kind
             using errcode = 'object_not_in_prerequisite_state', hint = 'Finish it with dialectic.complete_job(job, claim_id).';
     end if;
     if claimed.status <> 'processing' then

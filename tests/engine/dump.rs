@@ -145,8 +145,18 @@ fn assert_same(before: &mut Client, after: &mut Client) {
     for (there, here) in tables(before).into_iter().zip(tables(after)) {
         assert_eq!(there, here, "table, rows, hash");
     }
-    let last = "select format('%s %s', last_value, is_called) from dialectic.claim_ids";
-    assert_eq!(one::<String>(before, last, &[]), one::<String>(after, last, &[]));
+    for sequence in ["claim_ids", "notifications_id_seq"] {
+        let last = format!("select format('%s %s', last_value, is_called) from dialectic.{sequence}");
+        assert_eq!(one::<String>(before, &last, &[]), one::<String>(after, &last, &[]), "{sequence}");
+    }
+    for view in ["documents", "_artifacts"] {
+        let rows = format!(
+            "select count(*), md5(coalesce(string_agg(v::text, '' order by v::text), '')) from dialectic.{view} v"
+        );
+        let [there, here] = [&mut *before, &mut *after].map(|client| client.query_one(&rows, &[]).expect("a view"));
+        assert!(there.get::<_, i64>(0) > 0);
+        assert_eq!(there.get::<_, String>(1), here.get::<_, String>(1), "{view}");
+    }
     assert_eq!(grants(before), grants(after));
     assert_eq!(policies(before), policies(after));
     assert_eq!(broken_laws(before), broken_laws(after));
@@ -192,6 +202,7 @@ fn the_database_that_is_dumped_has_jobs_in_every_status_and_calls_of_every_outco
         "providers",
         "models",
         "prompt_templates",
+        "document_templates",
         "processes",
         "stages",
         "domains",
@@ -304,7 +315,7 @@ fn nothing_that_ships_is_dumped() {
     define(&mut client);
     let with_own = dumped_rows(&database);
     for (table, rows) in &with_own {
-        let own = "configuration domain_overlays domains models processes prompt_templates providers stages"
+        let own = "configuration document_templates domain_overlays domains models processes prompt_templates providers stages"
             .contains(table.as_str());
         assert_eq!(own, !rows.is_empty(), "{table}: {rows:#?}");
     }

@@ -37,6 +37,8 @@ pub(crate) fn define(client: &mut Client) {
             select dialectic.set_prompt('own_prompt', E'First version, with a tab\t, a back\\slash and ''quotes'': {{ original_user_request }}');
             select dialectic.set_prompt('own_prompt', E'Second version\nover two lines: {{ original_user_request }}');
             select dialectic.set_prompt('essay_thesis_seed', 'A seed of our own: {{ original_user_request }}');
+            select dialectic.set_document_template('business_case', E'# A layout of our own\n{{ section("Summary", doc.executive_summary) }}');
+            select dialectic.set_document_template('business_case', E'# Its second version\n\t\\.');
             select dialectic.set_domain('{"domain": "general", "description": "Changed", "default_process": "essay", "stages": {}}');
             select dialectic.define_process('own_process', stages, 'Ours') from
                 (select '[{"slug": "only", "seed_prompt_template": "own_prompt", "recipe": {"steps": [
@@ -57,6 +59,7 @@ pub(crate) fn define(client: &mut Client) {
 pub(crate) fn fill(client: &mut Client) {
     define(client);
     finish_sessions(client);
+    write_documents(client);
     add_texts(client);
     let session = open_second_stage(client);
     spread(client, session);
@@ -82,6 +85,42 @@ fn finish_sessions(client: &mut Client) {
         &[],
     );
     assert_eq!(runs.last(), Some(&2), "no second iteration");
+}
+
+/// A stage of documents: headers, assembled answers and what was rendered from them, one of them mended and one written anew; a model
+/// that failed, and so every kind of notification that is told.
+fn write_documents(client: &mut Client) {
+    client
+        .batch_execute(
+            r#"select dialectic.add_model('lax', 'simulator', settings => '{"omit_keys": ["architecture"]}');
+               select dialectic.add_model('broken', 'simulator', settings => '{"fail_always": true, "fail_class": "permanent"}');"#,
+        )
+        .expect("models");
+    let session: Uuid = one(
+        client,
+        "select dialectic.run('Document it.', models => '{lax,broken}', process => 'dialectic', through => 'thesis')",
+        &[],
+    );
+    work(client);
+    one::<Uuid>(client, "select dialectic.regenerate($1, 'business_case', 'lax')", &[&session]);
+    work(client);
+    let made: Vec<String> = column(
+        client,
+        "select format('%s %s', resource_type, count(*)) from dialectic.resources where session_id = $1 and model = 'lax' group by resource_type order by 1",
+        &[&session],
+    );
+    let known = [
+        "assembled_json 5",
+        "continuation_prompt 1",
+        "header_context 1",
+        "planner_prompt 1",
+        "rendered_document 5",
+        "turn_prompt 5",
+    ];
+    assert_eq!(made, known);
+    let told: Vec<String> =
+        column(client, "select type from dialectic.notifications where session_id = $1 order by id", &[&session]);
+    assert_eq!(told, ["contribution_generation_failed", "stage_completed", "session_completed"]);
 }
 
 /// Texts of every type, and reference material of every kind by its own verb.

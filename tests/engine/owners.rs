@@ -182,3 +182,43 @@ fn an_admin_sees_all_and_may_control_all() {
         "role:law_admin_a"
     );
 }
+
+#[test]
+fn files_documents_and_notifications_of_another_owner_do_not_exist() {
+    let Neighbours { database, mut first, mut second, .. } = neighbours("files");
+    let mut client = database.connect();
+    let id = |client: &mut Client, query: &str| one::<Uuid>(client, query, &[]);
+    let owner = "where owner = 'role:law_files_a'";
+    let project = id(&mut client, &format!("select id from dialectic.projects {owner}"));
+    let session = id(&mut client, &format!("select id from dialectic.sessions {owner}"));
+    let document = id(
+        &mut client,
+        &format!(
+            "select d.id from dialectic.documents d join dialectic.sessions s on s.id = d.session_id {owner} limit 1"
+        ),
+    );
+    let before = mark(&mut client);
+    for (call, named) in [
+        (format!("select * from dialectic.files('{project}')"), "no project and no session"),
+        (format!("select * from dialectic.files('{session}')"), "no project and no session"),
+        (format!("select dialectic.storage_path('{document}')"), "does not exist"),
+        (format!("select dialectic.storage_path('{project}')"), "does not exist"),
+        (format!("select dialectic.regenerate('{session}', 'thesis', 'sim-a')"), "does not exist"),
+    ] {
+        refused_with(&mut second, &call, &[], "P0002", named);
+    }
+    // What the one who is refused sees of his own, and the other of his.
+    for (user, role) in [(&mut first, "law_files_a"), (&mut second, "law_files_b")] {
+        let owners: Vec<String> = column(user, "select distinct owner from dialectic.notifications_since()", &[]);
+        assert_eq!(owners, [format!("role:{role}")]);
+        let own: Uuid = one(user, "select id from dialectic.projects", &[]);
+        assert!(user.query("select * from dialectic.files($1)", &[&own]).expect("files").len() > 10);
+        assert_eq!(
+            one::<i64>(user, "select count(*) from dialectic.documents where path = dialectic.storage_path(id)", &[]),
+            3
+        );
+    }
+    // Prompts and layouts are nobody's secret, what runs with them is.
+    refused(&mut second, "select * from dialectic._files($1, null)", &[&project]);
+    assert_eq!(mark(&mut client), before);
+}

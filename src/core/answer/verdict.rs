@@ -80,7 +80,7 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
         },
         // Nothing of what was asked for: what was there before is all there is.
         (Err(Unusable::NothingAsked { .. }), Some(before)) => match opened(before, shape, key) {
-            Ok((first, _)) => (first, is_cut),
+            Ok((first, first_cut)) => (first, is_cut || first_cut),
             Err(problem) => return refused(&problem),
         },
         (Err(problem), _) => return refused(&problem),
@@ -128,6 +128,15 @@ mod tests {
         match verdict {
             Verdict::Lacking { missing } => missing,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_model_that_mends_nothing_is_not_asked_again() {
+        for text in ["{}", r#"{"other": 1}"#] {
+            let told = verdict(FinishReason::Stop, text, &wanted(Some(r#"{"title": "T"}"#)));
+            let Verdict::Refused { reason, is_final } = told else { panic!("{told:?}") };
+            assert!(is_final && reason.contains("lacks points"), "{text}: {reason}");
         }
     }
 

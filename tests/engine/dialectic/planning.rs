@@ -5,10 +5,11 @@ use super::*;
 use crate::by_hand::{begin, claim, fan_project};
 
 const MANY: i32 = 10_000;
-const LONGEST: f64 = 1.0;
+/// Seconds. By itself it takes less than half of one; other laws run beside this one, on a machine that may have other work.
+const LONGEST: f64 = 2.0;
 
 #[test]
-fn ten_thousand_jobs_of_one_step_are_planned_in_one_transaction_within_a_second() {
+fn ten_thousand_jobs_of_one_step_are_planned_in_one_short_transaction() {
     let database = Database::by_hand();
     let mut client = database.connect();
     let project = fan_project(&mut client, 0);

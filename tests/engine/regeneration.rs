@@ -350,3 +350,18 @@ fn what_was_condensed_for_a_document_counts_as_read_by_it() {
     assert_eq!(one::<i64>(&mut client, readers, &[&anew]), 1);
     assert_sound(&mut client);
 }
+
+#[test]
+fn of_two_who_ask_for_a_new_version_at_once_one_is_told_that_it_is_being_written() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    chain(&mut client);
+    let session = run(&mut client, "chain", &["sim-a"], 0);
+    let call = "select dialectic.regenerate($1, 'claim', 'sim-a')";
+    let (_, late) =
+        overlapping(&database, |early| one::<Uuid>(early, call, &[&session]), |late| refused(late, call, &[&session]));
+    assert_eq!(late.code().code(), "55006", "{late:?}");
+    hand_over(&mut client);
+    assert_eq!(version(&mut client, session, "claim", "sim-a"), 2);
+    assert_sound(&mut client);
+}

@@ -19,7 +19,9 @@ create view blocked with (security_invoker) as
                      and other.status <> all (_ended_statuses())), 'none is left; see self_check()')
                when j.status = 'processing' and j.lease_until < at.moment then 'its worker let the lease pass; the next claim frees it'
                when j.status = 'processing' and j.lease_until is null and not _claimer_lives(j.claimed_by)
-                   then 'its claimer died; the next claim frees it'
+                   then case when not at.worked and get_config('worker_enabled') <> 'true'
+                             then 'its claimer died, and the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
+                             else 'its claimer died; the next claim frees it' end
                when m.name is null and j.kind = 'execute' then format('model "%s" does not exist any more', j.model)
                when j.kind = 'execute' and c.paused_reason is not null then format('provider %s is paused: %s; mend it with add_provider(…)', m.provider, c.paused_reason)
                when j.kind = 'execute' and c.free_at > at.moment then format('provider %s is throttled until %s, %s in a row', m.provider, c.free_at, c.throttles)
@@ -90,7 +92,10 @@ begin
                          library_version, extension_version) end,
         (select format('provider %s is paused: %s; mend it with dialectic.add_provider(…)', c.provider, c.paused_reason)
          from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider limit 1),
-        (select format('%s jobs belong to claimers that are gone; the next claim frees them', count(*))
+        (select format('%s jobs belong to claimers that are gone; %s', count(*),
+                       case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
+                            then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
+                            else 'the next claim frees them' end)
          from claims c, unnest(c.job_ids) as taken(job_id)
          join jobs j on j.id = taken.job_id
          where j.status = 'processing' and j.claimed_by = c.claimed_by
@@ -166,6 +171,10 @@ as $$
         on (r.job_id, r.lane, r.is_test, r.priority, r.turn, r.run_at, r.is_delayed)
          = (j.id, j.lane, j.is_test_job, j.priority, j.turn, j.run_at, j.status = 'retrying')
     where j.id is null or r.job_id is null
+    union all
+    select 'who is in line has a lane', r.job_id, format('lane "%s" does not exist', r.lane)
+    from ready_jobs r
+    where not exists (select from lanes l where (l.name, l.is_test, l.priority) = (r.lane, r.is_test, r.priority))
     union all
     select 'the unfinished and failed jobs of a step are counted', coalesce(j.parent_job_id, u.parent_job_id),
            format('step %s: %s unfinished and %s failed, counted %s and %s', coalesce(j.step_key, u.step_key), coalesce(j.unfinished, 0),

@@ -165,7 +165,7 @@ declare
     -- A condensed text has the id under which it is waited for.
     ids     uuid[] := array(
         select coalesce((j.payload ->> 'contribution_id')::uuid, _uuid_v7())
-        from unnest(job_ids) with ordinality as r(job_id, nth) join jobs j on j.id = r.job_id order by r.nth);
+        from unnest(job_ids) with ordinality as r(job_id, nth) left join jobs j on j.id = r.job_id order by r.nth);
 begin
     current := _hold_claims(job_ids, claim_ids);
 

@@ -313,6 +313,7 @@ begin
             update claims c
             set job_ids = array(select id from unnest(c.job_ids) as id where id not in (select g.id from gone g))
             where exists (select from gone g where g.id = any (c.job_ids));
+            delete from claims c where c.job_ids = '{}';
             delete from job_inputs i using gone where i.job = gone.id;
             delete from contributions c using gone where c.job_id = gone.id;
             delete from model_calls c using gone where c.job_id = gone.id;

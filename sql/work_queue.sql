@@ -37,14 +37,21 @@ begin
 end
 $$;
 
--- Locks those of these sessions that nobody holds, and returns them.
+-- Locks those of these sessions that nobody holds, and returns them; so too those that are deleted, of whose jobs nothing is left to
+-- wait for: whoever has them in hand shall find their claims gone.
 create function _lock_sessions(ids uuid[]) returns setof uuid
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    locked bigint;
 begin
     return query select s.id from sessions s where s.id = any (ids) order by s.id for no key update skip locked;
+    get diagnostics locked = row_count;
+    if locked < cardinality(ids) then
+        return query select gone.id from unnest(ids) as gone(id) where not exists (select from sessions s where s.id = gone.id);
+    end if;
 end
 $$;
 

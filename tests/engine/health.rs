@@ -81,5 +81,6 @@ fn a_paused_provider_and_claims_of_the_dead_are_named() {
     has_problems(&mut client, &[]);
     let process = pid(&mut claimer);
     assert!(one::<bool>(&mut client, "select pg_terminate_backend($1, 10000)", &[&process]));
-    has_problems(&mut client, &["2 jobs belong to claimers that are gone; the next claim frees them"]);
+    let off = "the worker is switched off: SELECT dialectic.set_config('worker_enabled', 'true')";
+    has_problems(&mut client, &[&format!("2 jobs belong to claimers that are gone; {off}")]);
 }

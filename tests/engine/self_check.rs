@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 25] = [
+const LAWS: [(&str, &str, &str); 26] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
@@ -91,6 +91,11 @@ const LAWS: [(&str, &str, &str); 25] = [
         "insert into dialectic.ready_jobs select id, lane, is_test_job, priority, 4711, run_at, false \
          from dialectic.jobs where step_key = 'final' returning job_id",
         "gone, in line at turn 4711",
+    ),
+    (
+        "who is in line has a lane",
+        "with gone as (delete from dialectic.lanes) select job_id from dialectic.ready_jobs",
+        "does not exist",
     ),
     (
         "the unfinished and failed jobs of a step are counted",

@@ -53,7 +53,7 @@ begin
         raise exception 'lease cannot be %', coalesce(lease::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give a time longer than zero and at most a day.';
     end if;
-    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7());
+    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7(), '{}');
 end
 $$;
 comment on function claim_jobs(text, integer, interval) is
@@ -61,7 +61,7 @@ comment on function claim_jobs(text, integer, interval) is
 
 -- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its advisory lock.
 -- What is lined up before the floor is known to be gone, so that a claim never walks through what others have finished.
-create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid) returns setof jobs
+create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[]) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -116,7 +116,7 @@ begin
             select r.ctid as place, j.ctid as job_place, r.job_id, r.turn
             from ready_jobs r
             join jobs j on j.id = r.job_id
-            where r.ctid = any (candidates) and j.status = any (_ready_statuses())
+            where r.ctid = any (candidates) and j.status = any (_ready_statuses()) and j.session_id <> all (held)
               -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
             order by r.priority desc, r.turn, r.job_id

@@ -16,8 +16,9 @@ begin
 end
 $$;
 
--- Claims up to "room" jobs for a claimer inside the server, under a claim of this id; test jobs are left to run_pending.
-create function _take(claimer text, room integer, claim uuid)
+-- Claims up to "room" jobs for a claimer inside the server, under a claim of this id, but none of the sessions that are known to be
+-- held by somebody else; test jobs are left to run_pending.
+create function _take(claimer text, room integer, claim uuid, held uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, kind text)
     language plpgsql
     security definer
@@ -32,7 +33,7 @@ begin
     end if;
     return query
         select j.id, j.claim_id, j.session_id, j.kind
-        from _claim(claimer, room, null, not is_worker, claim) as j
+        from _claim(claimer, room, null, not is_worker, claim, held) as j
         order by j.turn, j.id;
 end
 $$;

@@ -30,6 +30,43 @@ pub(crate) enum Error {
     Gone(String),
 }
 
+/// Why a transaction of the engine has failed.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) message: String,
+    /// Whether what was to be done is to blame, and would fail again; else the server was, and may be over it soon.
+    pub(crate) is_of_the_work: bool,
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let is_of_the_work = !matches!(error, Error::Gone(_) | Error::Spi(_));
+        Problem { message: error.to_string(), is_of_the_work }
+    }
+}
+
+impl From<pgrx::pg_sys::panic::CaughtError> for Problem {
+    fn from(cause: pgrx::pg_sys::panic::CaughtError) -> Self {
+        use pgrx::pg_sys::panic::CaughtError::{ErrorReport, PostgresError, RustPanic};
+        let (report, is_panic) = match cause {
+            PostgresError(report) | ErrorReport(report) => (report, false),
+            RustPanic { ereport, .. } => (ereport, true),
+        };
+        let is_of_the_work = is_panic || BLAMED.iter().any(|class| is_of_class(report.sql_error_code(), class));
+        Problem { message: report.message().to_owned(), is_of_the_work }
+    }
+}
+
+/// Classes of errors that come from what was to be written: data, constraints, limits, what a function raises. Locks, deadlocks, a
+/// schema that is being altered, memory and disk do not.
+const BLAMED: [&[u8; 2]; 5] = [b"21", b"22", b"23", b"54", b"P0"];
+
+fn is_of_class(code: PgSqlErrorCode, class: &[u8; 2]) -> bool {
+    // As the server packs them: six bits a character, the class first.
+    let packed = |character: u8| i64::from(character.wrapping_sub(b'0') & 0x3f);
+    (code as i64) & 0xfff == packed(class[0]) | packed(class[1]) << 6
+}
+
 impl From<Error> for ErrorReport {
     fn from(error: Error) -> Self {
         use PgSqlErrorCode::*;

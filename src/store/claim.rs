@@ -6,7 +6,7 @@ use crate::error::Error;
 use pgrx::Uuid;
 use std::collections::HashSet;
 
-const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3)";
+const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3, $4)";
 const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
@@ -42,11 +42,12 @@ impl Work {
     }
 }
 
-/// Claims up to `room` due jobs, recorded as one batch.
-pub(crate) fn take(claimer: &str, room: usize) -> Result<(Uuid, Vec<Claim>), Error> {
+/// Claims up to `room` due jobs, recorded as one batch; none of the sessions that somebody else holds.
+pub(crate) fn take(claimer: &str, room: usize, held: &HashSet<Uuid>) -> Result<(Uuid, Vec<Claim>), Error> {
     let room = i32::try_from(room).unwrap_or(i32::MAX);
     let batch = _uuid_v7();
-    let claims = query(TAKE, &[claimer.into(), room.into(), batch.into()], |row| {
+    let held: Vec<Uuid> = held.iter().copied().collect();
+    let claims = query(TAKE, &[claimer.into(), room.into(), batch.into(), held.into()], |row| {
         Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
     })?;
     Ok((batch, claims))

@@ -12,9 +12,10 @@ use crate::store::document;
 use crate::store::reply::{self, Reply};
 use crate::store::request::{self, Draft};
 use crate::store::{self, plan};
-use crate::worker::calls::{Calls, ClaimId, Event, Rendered};
+use crate::worker::calls::{Calls, Event, Rendered};
 use crate::worker::draft::{Ready, Rendering};
 use crate::worker::hand::{Batch, Hand, Thing};
+use crate::worker::turn::{Done, Host, Parts, Report};
 use dialectic_core::provider::Class;
 use pgrx::Uuid;
 use std::collections::{HashSet, VecDeque};
@@ -29,64 +30,22 @@ const LITTLE: usize = 16;
 /// How often a turn claims again because what it planned can be claimed at once.
 const ROUNDS: usize = 3;
 
-/// Where turns run: in transactions of the worker or of a procedure.
-pub(crate) trait Host {
-    /// Runs work in a transaction of its own, which is committed unless there is an error.
-    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, String>;
-    /// A place where a test may end the process.
-    fn at(&mut self, _place: &'static str) {}
-}
-
 /// One claimer at work.
 pub(crate) struct Engine {
     claimer: String,
     calls: Calls,
     hand: Hand,
     batch: usize,
+    /// Sessions that somebody else holds: what is in hand of them waits, and no more of them is claimed.
+    held: HashSet<Uuid>,
     /// Whether the last turn failed.
     is_careful: bool,
-}
-
-/// What a turn has done, to be taken in when it is committed.
-#[derive(Default)]
-struct Done {
-    plans: Vec<Claim>,
-    batches: Vec<Batch>,
-    drafts: Vec<Draft>,
-    sources: Vec<document::Source>,
-    opened: HashSet<Uuid>,
-    tried: HashSet<ClaimId>,
-    kept: HashSet<ClaimId>,
-    claimed: usize,
-    planned: usize,
-    revoked: HashSet<ClaimId>,
-}
-
-/// What a transaction is for.
-#[derive(Default)]
-struct Parts {
-    open: bool,
-    keep: bool,
-    claim: bool,
-    /// Whether to see which claims were taken away.
-    look: bool,
-}
-
-/// What a turn came to.
-#[derive(Default)]
-pub(crate) struct Report {
-    /// How many jobs were claimed.
-    pub(crate) claimed: usize,
-    /// Whether another turn has something to do at once.
-    pub(crate) is_busy: bool,
-    /// Whether something waits for a session that somebody else holds.
-    pub(crate) is_held_up: bool,
 }
 
 impl Engine {
     pub(crate) fn new(claimer: String) -> Result<Self, Error> {
         let calls = Calls::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
-        Ok(Engine { claimer, calls, hand: Hand::default(), batch: 64, is_careful: false })
+        Ok(Engine { claimer, calls, hand: Hand::default(), batch: 64, held: HashSet::new(), is_careful: false })
     }
 
     /// The socket that rings when a thread is done with something.
@@ -97,6 +56,11 @@ impl Engine {
     /// Whether anything is claimed and not finished.
     pub(crate) fn is_idle(&self) -> bool {
         self.hand.is_empty()
+    }
+
+    /// Whether nothing is in hand but a claim that only ends with the claimer.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_idle() && self.hand.is_stuck()
     }
 
     /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
@@ -129,7 +93,7 @@ impl Engine {
 
     /// How many more jobs may be claimed: no more than there are threads for stand before them.
     fn room(&self, most: usize) -> usize {
-        let ahead = self.hand.ahead();
+        let ahead = self.hand.ahead(&self.held);
         settings::max_concurrent_calls().saturating_sub(ahead).min(most)
     }
 
@@ -146,13 +110,15 @@ impl Engine {
                 self.take_in(host, &parts, done, report);
                 Ok(())
             }
+            // The server may be over it soon, and everything is still in hand.
+            Err(problem) if !problem.is_of_the_work => Err(problem.message),
             Err(problem) if self.is_careful => {
-                self.give_up_one(&problem);
-                Err(problem)
+                self.give_up_one(&problem.message);
+                Err(problem.message)
             }
             Err(problem) => {
                 self.is_careful = true;
-                Err(problem)
+                Err(problem.message)
             }
         }
     }
@@ -202,39 +168,47 @@ impl Engine {
             Some(only) => usize::from(only == thing),
             None => there.min(self.batch),
         };
-        let replies = &self.hand.replies[..most(parts.keep, self.hand.replies.len(), Thing::Reply)];
-        let made = &self.hand.made[..most(parts.keep, self.hand.made.len(), Thing::Document)];
-        let ready = most(parts.open, self.hand.ready.len().min(self.free_threads()), Thing::Ready);
-        let ready: Vec<&Ready> = self.hand.ready.iter().take(ready).collect();
-        let plans = &self.hand.plans[..most(parts.claim, self.hand.plans.len(), Thing::Plan)];
+        let of = |(claim, _): &(Claim, Reply)| claim.session;
+        let replies = self.some(self.hand.replies.iter(), of, most(parts.keep, usize::MAX, Thing::Reply));
+        let of = |(claim, _): &(Claim, String)| claim.session;
+        let made = self.some(self.hand.made.iter(), of, most(parts.keep, usize::MAX, Thing::Document));
+        let of = |(claim, _): &(Claim, Vec<Vec<Uuid>>)| claim.session;
+        let too_long = self.some(self.hand.too_long.iter(), of, most(parts.keep, usize::MAX, Thing::TooLong));
+        let of = |ready: &Ready| ready.claim.session;
+        let ready = self.some(self.hand.ready.iter(), of, most(parts.open, self.free_threads(), Thing::Ready));
+        let of = |claim: &Claim| claim.session;
+        let plans = self.some(self.hand.plans.iter(), of, most(parts.claim, usize::MAX, Thing::Plan));
 
-        let sessions = replies.iter().map(|(claim, _)| claim.session);
-        let sessions = sessions.chain(ready.iter().map(|ready| ready.claim.session));
-        let sessions = sessions.chain(made.iter().map(|(claim, _)| claim.session));
-        let too_long = &self.hand.too_long[..most(parts.keep, self.hand.too_long.len(), Thing::TooLong)];
-        let sessions = sessions.chain(too_long.iter().map(|(claim, _)| claim.session));
-        let sessions = sessions.chain(plans.iter().map(|claim| claim.session)).collect();
-        let free = claim::lock_sessions(sessions)?;
+        done.asked = self.held.clone();
+        done.asked.extend(replies.iter().map(|(claim, _)| claim.session));
+        done.asked.extend(made.iter().map(|(claim, _)| claim.session));
+        done.asked.extend(too_long.iter().map(|(claim, _)| claim.session));
+        done.asked.extend(ready.iter().map(|ready| ready.claim.session));
+        done.asked.extend(plans.iter().map(|claim| claim.session));
+        let free = claim::lock_sessions(done.asked.clone())?;
+        done.held = done.asked.difference(&free).copied().collect();
 
-        let opening: Vec<&&Ready> = ready.iter().filter(|ready| free.contains(&ready.claim.session)).collect();
+        let opening: Vec<&Ready> = ready.into_iter().filter(|ready| free.contains(&ready.claim.session)).collect();
         done.tried = opening.iter().map(|ready| ready.claim.id).collect();
         done.opened = request::open(opening.iter().map(|r| (r.claim.job, r.claim.id, r.prompt.as_deref())).collect())?;
 
-        let kept: Vec<&(Claim, Reply)> = replies.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
+        let kept: Vec<&(Claim, Reply)> =
+            replies.into_iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
         done.kept = kept.iter().map(|(claim, _)| claim.id).collect();
         reply::keep(&kept)?;
-        let documents: Vec<&(Claim, String)> = made.iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
+        let documents: Vec<&(Claim, String)> =
+            made.into_iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
         done.kept.extend(documents.iter().map(|(claim, _)| claim.id));
         document::keep(&documents)?;
-        for (claim, groups) in too_long.iter().filter(|(claim, _)| free.contains(&claim.session)) {
+        for (claim, groups) in too_long.into_iter().filter(|(claim, _)| free.contains(&claim.session)) {
             request::combine(claim, groups)?;
             done.kept.insert(claim.id);
         }
 
         if parts.claim {
-            let (now, later): (Vec<Claim>, Vec<Claim>) = plans.iter().partition(|claim| free.contains(&claim.session));
-            done.plans = later;
-            done.plans.extend_from_slice(&self.hand.plans[plans.len()..]);
+            let now: Vec<Claim> = plans.into_iter().copied().filter(|claim| free.contains(&claim.session)).collect();
+            let is_now = |claim: &&Claim| now.iter().any(|one| one.id == claim.id);
+            done.plans = self.hand.plans.iter().filter(|claim| !is_now(claim)).copied().collect();
             let claimed = self.claim_and_plan(room, now, &mut done)?;
             let of =
                 |work: Work| claimed.iter().filter(move |claim| claim.work == work).map(|claim| claim.job).collect();
@@ -261,7 +235,7 @@ impl Engine {
             if room == 0 || (round > 0 && planned.outcomes.is_empty()) || !planned.left.is_empty() {
                 break;
             }
-            let (batch, claims) = claim::take(&self.claimer, room)?;
+            let (batch, claims) = claim::take(&self.claimer, room, &self.held)?;
             if !claims.is_empty() {
                 let claims = claims.iter().map(|claim| claim.id).collect();
                 done.batches.push(Batch { id: batch, claims, is_stuck: false });
@@ -270,7 +244,10 @@ impl Engine {
             let (to_plan, rest): (Vec<Claim>, Vec<Claim>) =
                 claims.into_iter().partition(|claim| claim.work == Work::Plan);
             others.extend(rest);
-            let free = claim::lock_sessions(to_plan.iter().map(|claim| claim.session).collect())?;
+            let asked: HashSet<Uuid> = to_plan.iter().map(|claim| claim.session).collect();
+            let free = claim::lock_sessions(asked.clone())?;
+            done.held.extend(asked.difference(&free));
+            done.asked.extend(asked);
             let (now, later): (Vec<Claim>, Vec<Claim>) =
                 to_plan.into_iter().partition(|claim| free.contains(&claim.session));
             done.plans.extend(later);
@@ -335,8 +312,16 @@ impl Engine {
             host.at("between_batches");
         }
         self.hand.find_empty();
+        self.held.retain(|session| !done.asked.contains(session));
+        self.held.extend(done.held);
+        self.held.retain(|session| self.hand.has_of(*session));
         report.claimed += done.claimed;
         report.is_busy |= kept + sent + done.claimed + done.planned > 0;
+    }
+
+    /// Up to so many of these, but for those whose session somebody else holds; with care, the very first.
+    fn some<'a, T>(&self, items: impl Iterator<Item = &'a T>, session: impl Fn(&T) -> Uuid, most: usize) -> Vec<&'a T> {
+        items.filter(|item| self.is_careful || !self.held.contains(&session(item))).take(most).collect()
     }
 
     fn free_threads(&self) -> usize {

@@ -68,9 +68,25 @@ impl Hand {
             .chain(self.too_long.iter().map(|(claim, _)| claim.id))
     }
 
-    /// How many jobs stand before those that are claimed next.
-    pub(crate) fn ahead(&self) -> usize {
-        self.plans.len() + self.rendering.len() + self.ready.len() + self.making.len()
+    /// How many jobs stand before those that are claimed next; those of sessions that somebody else holds are in nobody's way.
+    pub(crate) fn ahead(&self, held: &HashSet<Uuid>) -> usize {
+        let plans = self.plans.iter().filter(|claim| !held.contains(&claim.session)).count();
+        let ready = self.ready.iter().filter(|ready| !held.contains(&ready.claim.session)).count();
+        plans + self.rendering.len() + ready + self.making.len()
+    }
+
+    /// Whether anything of a session waits for its lock.
+    pub(crate) fn has_of(&self, session: Uuid) -> bool {
+        self.plans.iter().any(|claim| claim.session == session)
+            || self.ready.iter().any(|ready| ready.claim.session == session)
+            || self.replies.iter().any(|(claim, _)| claim.session == session)
+            || self.made.iter().any(|(claim, _)| claim.session == session)
+            || self.too_long.iter().any(|(claim, _)| claim.session == session)
+    }
+
+    /// Whether a claim could not be ended.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.batches.iter().any(|batch| batch.is_stuck)
     }
 
     /// Whether something is only held up by a session that somebody else has locked.

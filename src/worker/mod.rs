@@ -14,6 +14,7 @@ pub(crate) mod pool;
 pub(crate) mod procedure;
 pub(crate) mod server;
 pub(crate) mod signals;
+pub(crate) mod turn;
 pub(crate) mod wake;
 
 use pgrx::prelude::*;

@@ -3,11 +3,12 @@
 //! Both are procedures, for only a procedure may commit: between turns nothing is held, neither a lock nor a snapshot. They wait
 //! on the latch of the process, so that Ctrl-C, time-outs and barriers are answered at once.
 
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use crate::store::claim;
 use crate::worker::claimer;
-use crate::worker::engine::{Engine, Host};
+use crate::worker::engine::Engine;
 use crate::worker::signals;
+use crate::worker::turn::Host;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::time::{Duration, Instant};
@@ -121,8 +122,8 @@ impl Procedure {
 }
 
 impl Host for Procedure {
-    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
-        self.run(work).map_err(|problem| problem.to_string())
+    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
+        self.run(work).map_err(Problem::from)
     }
 }
 

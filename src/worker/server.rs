@@ -3,10 +3,11 @@
 //! It waits on its latch and on the socket of its call threads, and on nothing else; between its short transactions it holds
 //! neither a lock nor a snapshot. An error ends the transaction it happened in, never the worker, and is not met again at once.
 
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use crate::settings;
 use crate::store::claim;
-use crate::worker::engine::{Engine, Host, Report};
+use crate::worker::engine::Engine;
+use crate::worker::turn::{Host, Report};
 use crate::worker::{board, claimer, signals};
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -84,7 +85,7 @@ fn serve(database: u32) {
         Err(problem) => {
             // An extension that is dropped while its worker comes is no failure of the worker.
             leave_if_gone(database, extension);
-            log!("pg_dialectic worker: {problem}");
+            log!("pg_dialectic worker: {}", problem.message);
             // SAFETY: nothing is open; the launcher tries again later.
             unsafe { pg_sys::proc_exit(1) };
         }
@@ -97,6 +98,11 @@ fn serve(database: u32) {
         let notice = board::look(database);
         if notice.leave {
             return;
+        }
+        if engine.is_stuck() {
+            log!("pg_dialectic worker: a claim cannot be ended; another worker frees it");
+            // SAFETY: nothing is open; the launcher starts another.
+            unsafe { pg_sys::proc_exit(1) };
         }
         let mut worker = Worker { extension };
         let rest = match engine.turn(&mut worker, usize::MAX, notice.revoked) {
@@ -127,11 +133,10 @@ fn serve(database: u32) {
 /// Ends the process, on purpose, when the extension it serves is gone; another one that has come meanwhile gets a worker of its own.
 fn leave_if_gone(database: u32, extension: pg_sys::Oid) {
     let there = transaction(|| Ok(self::extension()));
-    if there == Ok(Some(extension)) {
-        return;
-    }
-    if there == Ok(None) {
-        board::give_up_unless_told(database);
+    match there {
+        Ok(Some(there)) if there == extension => return,
+        Ok(None) => board::give_up_unless_told(database),
+        _ => {}
     }
     // SAFETY: nothing is open.
     unsafe { pg_sys::proc_exit(0) };
@@ -158,7 +163,7 @@ impl Worker {
 }
 
 impl Host for Worker {
-    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
+    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
         let serves = self.extension;
         transaction(move || {
             if extension() != Some(serves) {
@@ -181,7 +186,7 @@ fn extension() -> Option<pg_sys::Oid> {
 }
 
 /// Runs work in a transaction of its own; an error ends that transaction and is returned.
-fn transaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
+fn transaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
     let work = AssertUnwindSafe(work);
     // SAFETY: no transaction is open here, and whatever happens none is left open.
     PgTryBuilder::new(move || unsafe {
@@ -196,16 +201,12 @@ fn transaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, String> 
         } else {
             pg_sys::AbortCurrentTransaction();
         }
-        result.map_err(|problem| problem.to_string())
+        result.map_err(Problem::from)
     })
     .catch_others(|cause| {
         // SAFETY: as above.
         unsafe { pg_sys::AbortCurrentTransaction() };
-        Err(match cause {
-            pg_sys::panic::CaughtError::PostgresError(report)
-            | pg_sys::panic::CaughtError::ErrorReport(report)
-            | pg_sys::panic::CaughtError::RustPanic { ereport: report, .. } => report.message().to_owned(),
-        })
+        Err(Problem::from(cause))
     })
     .execute()
 }

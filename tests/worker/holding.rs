@@ -1,0 +1,81 @@
+//! What others hold is waited for: a table that somebody locks, a session that somebody locks, a project that somebody deletes cost
+//! no job its answer and nobody else his turn.
+
+use crate::load::*;
+use dialectic_tests::server::*;
+use dialectic_tests::*;
+use std::time::{Duration, Instant};
+
+const FAILED: &str = "select count(*) from dialectic.jobs where status in ('failed', 'retry_loop_failed')";
+
+#[test]
+fn a_table_that_somebody_locks_for_seconds_fails_no_job() {
+    let (server, mut client) = Server::serving("");
+    model(&mut client, "a", "[20, 60]");
+    model(&mut client, "b", "[20, 60]");
+    let mut holder = server.connect("law");
+    for table in ["contributions", "jobs", "resources", "model_calls"] {
+        let session: Uuid =
+            one(&mut client, "select dialectic.run('Why locks?', models => '{a,b}', through => 'antithesis')", &[]);
+        soon("a call is in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
+        // Longer than the worker waits for a lock, more than twice.
+        holder.batch_execute(&format!("begin; lock table dialectic.{table} in share mode")).expect("a lock");
+        std::thread::sleep(Duration::from_millis(2_500));
+        holder.batch_execute("commit").expect("commit");
+        let ended = "select status from dialectic.sessions where id = $1";
+        within(Duration::from_secs(60), "the session has ended", || {
+            one::<String>(&mut client, ended, &[&session]) != "active"
+        });
+        assert_eq!(one::<i64>(&mut client, FAILED, &[]), 0, "{table}");
+        let documents = "select count(*) from dialectic.documents where session_id = $1";
+        assert_eq!(one::<i64>(&mut client, documents, &[&session]), 8 + 20, "{table}");
+        assert_sound(&mut client);
+    }
+}
+
+#[test]
+fn who_holds_a_session_with_many_jobs_delays_nobody_else() {
+    let (server, mut client) = Server::serving("dialectic.max_concurrent_calls = 8");
+    model(&mut client, "steady", "[10, 30]");
+    let many = reading(&mut client, "steady", 500);
+    let answered = "select count(*) from dialectic.model_calls where session_id = $1 and outcome = 'answered'";
+    within(Duration::from_secs(60), "the many are under way", || one::<i64>(&mut client, answered, &[&many]) > 20);
+    let mut holder = server.connect("law");
+    holder.batch_execute("begin").expect("begin");
+    holder.query("select from dialectic.sessions where id = $1 for update", &[&many]).expect("a lock");
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let single = generated(&mut client, &["sim-a"]);
+        let document = "select count(*) from dialectic.documents where session_id = $1";
+        within(Duration::from_secs(5), "the other session is worked", || {
+            one::<i64>(&mut client, document, &[&single]) == 1
+        });
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+    holder.batch_execute("commit").expect("commit");
+    let left = "select count(*) from dialectic.jobs where session_id = $1 and completed_at is null";
+    within(Duration::from_secs(60), "the many are done", || one::<i64>(&mut client, left, &[&many]) == 0);
+    assert_eq!(one::<i64>(&mut client, FAILED, &[]), 0);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_project_that_is_deleted_while_its_calls_are_in_flight_is_in_nobodys_way() {
+    let (_server, mut client) = Server::serving("");
+    model(&mut client, "slow", "[300, 400]");
+    for _ in 0..3 {
+        single_calls(&mut client, "slow", 64);
+        soon("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) >= 32);
+        client.batch_execute("delete from dialectic.projects").expect("delete");
+        let after = generated(&mut client, &["sim-a"]);
+        let document = "select count(*) from dialectic.documents where session_id = $1";
+        within(Duration::from_secs(5), "what comes after is worked", || {
+            one::<i64>(&mut client, document, &[&after]) == 1
+        });
+        // The late answers find nothing and are forgotten.
+        soon("nothing is claimed any more", || {
+            one::<i64>(&mut client, "select count(*) from dialectic.claims", &[]) == 0
+        });
+        assert_sound(&mut client);
+    }
+}

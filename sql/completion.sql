@@ -307,10 +307,12 @@ declare
           and not exists (
               select from steps_under_way u
               where u.stage_run_id = parent.stage_run_id and u.parent_job_id = parent.id and u.unfinished > 0));
+    standing bigint;
 begin
     if woken <> '{}' then
+        standing := _claim_turn();
         update jobs parent
-        set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, _claim_turn())
+        set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, standing)
         where parent.id = any (woken);
     end if;
 end

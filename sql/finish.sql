@@ -162,10 +162,7 @@ as $$
 declare
     moment  timestamptz := _now();
     current uuid[];
-    -- A condensed text has the id under which it is waited for.
-    ids     uuid[] := array(
-        select coalesce((j.payload ->> 'contribution_id')::uuid, _uuid_v7())
-        from unnest(job_ids) with ordinality as r(job_id, nth) left join jobs j on j.id = r.job_id order by r.nth);
+    ids     uuid[] := array(select _uuid_v7() from unnest(job_ids));
 begin
     current := _hold_claims(job_ids, claim_ids);
 
@@ -200,9 +197,11 @@ begin
     insert into contributions (id, session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, document_key,
                                lineage_id, reviewer, source_prompt_resource_id, is_header, finish_reason, input_tokens, output_tokens,
                                cached_tokens, content, mime_type)
-    select r.id, j.session_id, j.id, coalesce(j.target_contribution_id, r.id), j.continuation_count + 1, run.stage, run.iteration,
+    -- A condensed text has the id under which it is waited for.
+    select coalesce((j.payload ->> 'contribution_id')::uuid, r.id), j.session_id, j.id,
+           coalesce(j.target_contribution_id, (j.payload ->> 'contribution_id')::uuid, r.id), j.continuation_count + 1, run.stage, run.iteration,
            j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
-           (select p.id from resources p where p.job_id = j.id and p.resource_type = any (_prompt_types())), j.makes = 'header',
+           (select p.id from resources p where p.job_id = j.id and p.resource_type like '%\_prompt'), j.makes = 'header',
            r.finish_reason, coalesce(r.input_tokens, 0), coalesce(r.output_tokens, 0), coalesce(r.cached_tokens, 0), r.text,
            case j.makes when 'text' then 'text/markdown' else 'application/json' end
     from unnest(job_ids, ids, answers, finish_reasons, tokens_read, tokens_written, tokens_cached, classes)
@@ -217,7 +216,7 @@ begin
     end if;
     update jobs j
     set status = 'completed', completed_at = moment, attempt_count = j.attempt_count + 1, error_details = null,
-        results = jsonb_build_object('contribution_id', r.id),
+        results = jsonb_build_object('contribution_id', coalesce((j.payload ->> 'contribution_id')::uuid, r.id)),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
     from unnest(job_ids, ids, classes) as r(job_id, id, class)
     where j.id = r.job_id and r.class is null and r.job_id = any (current);

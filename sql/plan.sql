@@ -23,7 +23,7 @@ begin
                   and c.status in ('failed', 'retry_loop_failed')
                 order by c.completed_at, c.id
                 limit 1),
-               greatest(s.last_turn, _claim_turn()), _min_models()
+               greatest(s.last_turn, (select _claim_turn())), (select _min_models())
         from unnest(job_ids, claim_ids) as claim(job_id, claim_id)
         join jobs j on j.id = claim.job_id and j.claim_id = claim.claim_id and j.kind = 'plan'
         join sessions s on s.id = j.session_id

@@ -22,7 +22,7 @@ begin
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model, m.provider,
                p.api, m.api_model, m.context_window::bigint, least(m.max_output_tokens, run.max_output_tokens)::bigint, m.settings,
                (select count(*) from model_calls c where c.job_id = j.id) + 1, j.kind, allowed.safety, allowed.ratio, run.continue_until_complete,
-               (select r.content from resources r where r.job_id = j.id and r.resource_type = any (_prompt_types())),
+               (select r.content from resources r where r.job_id = j.id and r.resource_type like '%\_prompt'),
                continued.turn_prompt, continued.so_far,
                case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end
         from unnest(job_ids) as claimed(id)
@@ -39,14 +39,6 @@ begin
             join resources p on p.id = c.source_prompt_resource_id
             where c.id = j.target_contribution_id) as continued on j.target_contribution_id is not null;
 end
-$$;
-
--- The types of resource that a job has as its prompt.
-create function _prompt_types() returns text[]
-    language sql immutable parallel safe
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select array['turn_prompt', 'planner_prompt', 'continuation_prompt']
 $$;
 
 -- What these jobs were planned with, in order.
@@ -72,7 +64,7 @@ begin
     return query
         select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model), c.document_key, c.content, false,
                case c.output_type when 'combined' then (select (j.payload ->> 'depth')::integer from jobs j where j.id = c.job_id) end
-        from contributions c left join jobs origin on origin.id = c.lineage_id
+        from contributions c left join jobs origin on origin.id = c.lineage_id and c.lineage_id <> c.job_id
         where c.id = any (ids)
         union all
         select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer, nullif(origin.model, r.model), r.document_key,

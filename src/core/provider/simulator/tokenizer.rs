@@ -9,33 +9,76 @@ const RUN: usize = 6;
 /// Counts the tokens of a text. A token is a run of up to six letters and digits, or one other visible character, or a
 /// run of two and more white-space characters; a single space is part of what follows it.
 pub fn tokens(text: &str) -> u64 {
-    let (mut count, mut run, mut gap) = (0, 0, 0_usize);
-    let mut add = |is_blank: bool, is_letter: bool| {
-        gap = if is_blank { gap + 1 } else { 0 };
-        if is_letter {
-            count += u64::from(run == 0);
-            run = if run + 1 == RUN { 0 } else { run + 1 };
+    let bytes = text.as_bytes();
+    let (mut count, mut place, mut at) = (0, START, 0);
+    while let Some(&byte) = bytes.get(at) {
+        let sort = if byte.is_ascii() {
+            at += 1;
+            SORTS[usize::from(byte)]
         } else {
-            run = 0;
-            count += u64::from(gap == 2 || !is_blank);
-        }
-    };
-    // Most of a text is ASCII, and what is not comes in runs: each is asked in the way that is quick for it.
-    let mut rest = text;
-    while !rest.is_empty() {
-        let beyond = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
-        for byte in rest[..beyond].bytes() {
-            add(matches!(byte, b'\t'..=b'\r' | b' '), byte.is_ascii_alphanumeric());
-        }
-        rest = &rest[beyond..];
-        let plain = rest.bytes().position(|byte| byte.is_ascii()).unwrap_or(rest.len());
-        for character in rest[..plain].chars() {
-            add(character.is_whitespace(), character.is_alphanumeric());
-        }
-        rest = &rest[plain..];
+            let beyond = text[at..].chars().next().unwrap_or_default();
+            at += beyond.len_utf8();
+            sort(beyond)
+        };
+        let step = STEPS[usize::from(place)][usize::from(sort)];
+        place = step >> 1;
+        count += u64::from(step & 1);
     }
     count
 }
+
+/// Sorts of characters: signs, letters and digits, white space.
+const SIGN: u8 = 0;
+const LETTER: u8 = 1;
+const BLANK: u8 = 2;
+
+/// Places in a text: after a sign or at its start, after one blank, after more of them, then after so many letters of a run.
+const START: u8 = 0;
+const GAP: u8 = 1;
+const WIDE: u8 = 2;
+const RUNNING: u8 = 3;
+
+fn sort(character: char) -> u8 {
+    match character {
+        c if c.is_whitespace() => BLANK,
+        c if c.is_alphanumeric() => LETTER,
+        _ => SIGN,
+    }
+}
+
+/// The sorts of ASCII.
+const SORTS: [u8; 128] = {
+    let mut sorts = [SIGN; 128];
+    let mut byte = 0;
+    while byte < 128 {
+        if (byte as u8).is_ascii_alphanumeric() {
+            sorts[byte] = LETTER;
+        } else if byte == b' ' as usize || (byte >= b'\t' as usize && byte <= b'\r' as usize) {
+            sorts[byte] = BLANK;
+        }
+        byte += 1;
+    }
+    sorts
+};
+
+/// From a place, by a sort of character: the next place, and in the lowest bit whether a token begins.
+const STEPS: [[u8; 3]; RUNNING as usize + RUN] = {
+    let mut steps = [[0; 3]; RUNNING as usize + RUN];
+    let mut place = 0;
+    while place < steps.len() {
+        steps[place][SIGN as usize] = START << 1 | 1;
+        steps[place][BLANK as usize] = match place as u8 {
+            GAP => WIDE << 1 | 1,
+            WIDE => WIDE << 1,
+            _ => GAP << 1,
+        };
+        // A run that is full begins anew.
+        let is_running = place >= RUNNING as usize && place + 1 < steps.len();
+        steps[place][LETTER as usize] = if is_running { (place as u8 + 1) << 1 } else { RUNNING << 1 | 1 };
+        place += 1;
+    }
+    steps
+};
 
 /// The text up to the end of its n-th token, or all of it when it has no more than n.
 pub(super) fn cut(text: &str, limit: u64) -> &str {

@@ -5,12 +5,14 @@
 create function _notify(
     session_id uuid, job_id uuid, type text, title text, message text, data jsonb default '{}'
 ) returns void
-    language sql
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+begin
     insert into notifications (owner, session_id, job_id, type, title, message, data)
     select s.owner, s.id, _notify.job_id, _notify.type, _notify.title, _notify.message, _notify.data
-    from sessions s where s.id = _notify.session_id
+    from sessions s where s.id = _notify.session_id;
+end
 $$;
 
 -- Plans that failed: their model is left out of what comes after, as long as enough others are left.

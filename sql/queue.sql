@@ -12,9 +12,12 @@ comment on sequence claim_turns is 'The turn that was claimed last; a job that i
 
 -- Where the claims stand: a job that becomes ready now takes its turn from here.
 create function _claim_turn() returns bigint
-    language sql stable
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select last_value from dialectic.claim_turns
+begin
+    return (select last_value from claim_turns);
+end
 $$;
 
 create table claimers (

@@ -92,7 +92,7 @@ extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["regener
 extension_sql_file!(
     "../sql/files.sql",
     name = "files",
-    requires = ["looking", api::path::_artifact_path, api::path::_artifact_paths, api::path::_numbered_path]
+    requires = ["looking", api::path::_artifact_path, api::path::_artifact_paths]
 );
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["files"]);
 extension_sql_file!("../sql/security.sql", name = "security", finalize);

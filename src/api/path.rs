@@ -1,7 +1,7 @@
 //! Derived paths for SQL: facts of artifacts in, places in the tree out.
 
 use super::decode;
-use dialectic_core::path::{Artifact, Key, Kind, Work, numbered, paths};
+use dialectic_core::path::{Artifact, Key, Kind, Work, paths};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -87,10 +87,4 @@ pub(crate) fn _artifact_paths(facts: JsonB) -> Result<Vec<String>, ErrorReport> 
 pub(crate) fn _artifact_path(facts: JsonB) -> Result<String, ErrorReport> {
     let facts: Facts = decode("facts", facts)?;
     Ok(facts.artifact().path())
-}
-
-/// The path of the n-th artifact in one place.
-#[pg_extern(immutable, parallel_safe)]
-pub(crate) fn _numbered_path(path: &str, n: i32) -> String {
-    numbered(path, n.unsigned_abs())
 }

@@ -10,6 +10,7 @@ mod laws;
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -131,6 +132,8 @@ fn code(error: &minijinja::Error) -> &str {
 #[derive(Debug)]
 pub struct Templates {
     env: Environment<'static>,
+    /// Those that are a system message and a user message, and nothing else.
+    pairs: HashSet<String>,
 }
 
 /// Checks the syntax of one template; whether its includes and variables exist shows when it is rendered.
@@ -141,7 +144,9 @@ pub fn check(name: &str, body: &str) -> Result<(), PromptError> {
 impl Templates {
     /// Compiles templates given as (name, body).
     pub fn new(bodies: impl IntoIterator<Item = (String, String)>) -> Result<Self, PromptError> {
-        Ok(Self { env: compile(environment(), bodies)? })
+        let bodies: Vec<(String, String)> = bodies.into_iter().collect();
+        let pairs = bodies.iter().filter(|(_, body)| is_pair(body)).map(|(name, _)| name.clone()).collect();
+        Ok(Self { env: compile(environment(), bodies)?, pairs })
     }
 
     /// Renders a template as one text.
@@ -159,9 +164,18 @@ impl Templates {
         let template = self.env.get_template(name).map_err(fail)?;
         let mut whole = Bounded::default();
         let mut rendered = template.render_captured_to(vars, &mut whole).map_err(fail)?;
-        let whole = whole.text(name)?;
+        let mut whole = whole.text(name)?;
 
         let mut messages = Vec::with_capacity(2);
+        if self.pairs.contains(name) {
+            // What is not the first block is the second, which holds the documents and need not be rendered again.
+            let mut system = Bounded::default();
+            rendered.with_state_mut(|state| state.render_block_to_write("system", &mut system)).map_err(fail)?;
+            let user = whole.split_off(system.0.len());
+            push(&mut messages, Role::System, whole);
+            push(&mut messages, Role::User, user);
+            return if messages.is_empty() { Err(nothing_to_say(name)) } else { Ok(messages) };
+        }
         let mut blocks = 0;
         let mut inked = 0;
         for (role, block) in [(Role::System, "system"), (Role::User, "user")] {
@@ -181,10 +195,23 @@ impl Templates {
             return Err(PromptError::new(name, "text outside of the blocks \"system\" and \"user\" would be lost"));
         }
         if messages.is_empty() {
-            return Err(PromptError::new(name, "nothing is left to say: every message is empty"));
+            return Err(nothing_to_say(name));
         }
         Ok(messages)
     }
+}
+
+fn nothing_to_say(name: &str) -> PromptError {
+    PromptError::new(name, "nothing is left to say: every message is empty")
+}
+
+/// Whether a template is the blocks `system` and `user`, one right after the other, and nothing around them.
+fn is_pair(body: &str) -> bool {
+    body.starts_with("{% block system %}\n")
+        && body.contains("{% endblock %}\n{% block user %}\n")
+        && (body.ends_with("{% endblock %}") || body.ends_with("{% endblock %}\n"))
+        && body.matches("{% block ").count() == 2
+        && body.matches("endblock").count() == 2
 }
 
 /// The engine as every template of ours finds it: strict, unescaped, bounded.

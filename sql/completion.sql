@@ -21,6 +21,12 @@ declare
     done_steps   text[];
     forgotten    boolean;
 begin
+    -- A claim only takes jobs that are there to be taken, and takes them out of the line itself: nothing follows from it. It is the
+    -- most frequent move, and so looked for first.
+    if not exists (select from new_jobs n where n.status <> 'processing' or n.claim_id is null)
+        and not exists (select from old_jobs o where o.status <> all (_ready_statuses())) then
+        return null;
+    end if;
     -- A full join, for it can only be hashed: a plan that was made for one row must not compare ten thousand with each other.
     select array_agg(n.id) filter (where n.status <> o.status and n.status <> 'processing') as moved,
            (array_agg(n.id) filter (where n.status <> o.status and t.from_status is null))[1] as illegal,
@@ -40,7 +46,6 @@ begin
            array_agg(n.id) filter (where n.status <> o.status and n.status in ('failed', 'retry_loop_failed') and n.parent_job_id is null) as failed_roots,
            bool_or(n.status <> o.status and o.status = 'processing') as revoked,
            bool_or(n.lane <> o.lane or n.priority <> o.priority or n.is_test_job <> o.is_test_job) as changed_lane,
-           -- A claim takes its jobs out of the line itself.
            array_agg((o.id, o.lane, o.is_test_job, o.priority, o.turn, o.run_at, o.status = 'retrying')::ready_jobs) filter (
                where o.status = any (_ready_statuses()) and not (n.status = 'processing' and n.claim_id is not null)
                  and (o.status, o.lane, o.is_test_job, o.priority, o.turn, o.run_at)
@@ -75,7 +80,6 @@ begin
     if seen.first_turn is not null or seen.revoked then
         perform _tell_worker(seen.first_turn, coalesce(seen.revoked, false));
     end if;
-    -- A claim only takes a job that is its own to take: nothing follows from it.
     if seen.moved is null then
         return null;
     end if;

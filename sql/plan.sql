@@ -51,9 +51,9 @@ begin
 end
 $$;
 
--- The artifacts that steps of these stage runs may take, by the types their inputs name: those of completed steps of the stage
--- run, those of earlier stages from the newest iteration in which that stage completed, and the texts of the project and the stage.
-create function _plan_sources(run_ids uuid[], types text[])
+-- The artifacts that steps of these stage runs may take, by the types their inputs name, looking among answers and among what is made
+-- of answers in JSON only where there can be any: those of completed steps of the stage run, those of earlier stages from the newest iteration in which that stage completed, and the texts of the project and the stage.
+create function _plan_sources(run_ids uuid[], types text[], with_answers boolean, with_json boolean)
     returns table (stage_run_id uuid, id uuid, json_id uuid, type text, stage text, step_key text, document_key text, model text,
                    lineage_id uuid, reviewer text, is_answer boolean, is_previous boolean)
     language plpgsql
@@ -68,66 +68,72 @@ declare
     iterations integer[];
     previous   boolean[];
     -- What a model has not finished is not offered, not even in part.
-    unfinished text[] := array(
-        select u.parent_job_id || ' ' || u.step_key
-        from steps_under_way u
-        where u.stage_run_id = any (run_ids) and u.unfinished > 0);
+    unfinished text[];
 begin
-    select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration), array_agg(read.is_previous)
-    into readers, of_session, stages, iterations, previous
-    from (
-        select r.id as reader, r.session_id, r.stage, r.iteration, false as is_previous from stage_runs r where r.id = any (run_ids)
-        union all
-        select r.id, r.session_id, earlier.stage, earlier.iteration, earlier.is_previous
-        from stage_runs r
-        cross join lateral (
-            -- What stood before this iteration is offered besides, to those who ask for it.
-            (select distinct on (e.stage) e.stage, e.iteration, false as is_previous
-             from stage_runs e
-             where e.session_id = r.session_id and e.stage <> r.stage and e.status = 'completed' and e.iteration <= r.iteration
-             order by e.stage, e.iteration desc)
-            union all
-            (select distinct on (e.stage) e.stage, e.iteration, true
-             from stage_runs e
-             where r.iteration > 1 and e.session_id = r.session_id and e.status = 'completed' and e.iteration < r.iteration
-             order by e.stage, e.iteration desc)) as earlier
-        where r.id = any (run_ids)
-    ) as read;
-    return query
-        select read.reader, c.id, null::uuid, c.output_type, c.stage, c.step_key, c.document_key, c.model, c.lineage_id, c.reviewer, true,
-               read.is_previous
-        from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
-        join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
-        join jobs j on j.id = c.job_id and j.status = 'completed'
-        join jobs root on root.id = j.parent_job_id
-        where c.output_type = any (types) and c.root_id = c.id and c.mime_type = 'text/markdown'
-          -- A model that failed is left out whole: half of its work would leave the other models with half of their inputs.
-          and case when j.stage_run_id = read.reader
-                   then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
-                        and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
-                   else root.status = 'completed' end
-        union all
-        -- Of an answer in JSON: its header, its document in the newest version, or the JSON itself where it stays JSON.
-        select made.reader, made.id, made.source_resource_id, made.output_type, made.stage, made.step_key,
-               made.document_key, made.model, made.lineage_id, made.reviewer, true, made.is_previous
+    if with_answers then
+        unfinished := array(
+            select u.parent_job_id || ' ' || u.step_key
+            from steps_under_way u
+            where u.stage_run_id = any (run_ids) and u.unfinished > 0);
+        select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration), array_agg(read.is_previous)
+        into readers, of_session, stages, iterations, previous
         from (
-            select distinct on (read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key)
-                   read.reader, read.is_previous, r.*
+            select r.id as reader, r.session_id, r.stage, r.iteration, false as is_previous from stage_runs r where r.id = any (run_ids)
+            union all
+            select r.id, r.session_id, earlier.stage, earlier.iteration, earlier.is_previous
+            from stage_runs r
+            cross join lateral (
+                -- What stood before this iteration is offered besides, to those who ask for it.
+                (select distinct on (e.stage) e.stage, e.iteration, false as is_previous
+                 from stage_runs e
+                 where e.session_id = r.session_id and e.stage <> r.stage and e.status = 'completed' and e.iteration <= r.iteration
+                 order by e.stage, e.iteration desc)
+                union all
+                (select distinct on (e.stage) e.stage, e.iteration, true
+                 from stage_runs e
+                 where r.iteration > 1 and e.session_id = r.session_id and e.status = 'completed' and e.iteration < r.iteration
+                 order by e.stage, e.iteration desc)) as earlier
+            where r.id = any (run_ids)
+        ) as read;
+        return query
+            select read.reader, c.id, null::uuid, c.output_type, c.stage, c.step_key, c.document_key, c.model, c.lineage_id, c.reviewer, true,
+                   read.is_previous
             from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
-            join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
-                and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
-            join jobs j on j.id = r.job_id and j.status = 'completed'
+            join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
+            join jobs j on j.id = c.job_id and j.status = 'completed'
             join jobs root on root.id = j.parent_job_id
-            where r.output_type = any (types)
+            where c.output_type = any (types) and c.root_id = c.id and c.mime_type = 'text/markdown'
+              -- A model that failed is left out whole: half of its work would leave the other models with half of their inputs.
               and case when j.stage_run_id = read.reader
                        then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
                             and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
-                       else root.status = 'completed' end
-            order by read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key,
-                     (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc
-        ) as made
-        union all
-        select run.id, r.id, null, r.resource_type, r.stage, null, r.document_key, r.model, r.lineage_id, r.reviewer, false, false
+                       else root.status = 'completed' end;
+    end if;
+    if with_json then
+        return query
+            -- Of an answer in JSON: its header, its document in the newest version, or the JSON itself where it stays JSON.
+            select made.reader, made.id, made.source_resource_id, made.output_type, made.stage, made.step_key,
+                   made.document_key, made.model, made.lineage_id, made.reviewer, true, made.is_previous
+            from (
+                select distinct on (read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key)
+                       read.reader, read.is_previous, r.id, r.source_resource_id, r.output_type, r.stage, r.step_key, r.document_key, r.model,
+                       r.lineage_id, r.reviewer
+                from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
+                join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
+                    and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
+                join jobs j on j.id = r.job_id and j.status = 'completed'
+                join jobs root on root.id = j.parent_job_id
+                where r.output_type = any (types)
+                  and case when j.stage_run_id = read.reader
+                           then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
+                                and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
+                           else root.status = 'completed' end
+                order by read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key,
+                         (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc
+            ) as made;
+    end if;
+    return query
+        select run.id, r.id, null::uuid, r.resource_type, r.stage, null::text, r.document_key, r.model, r.lineage_id, r.reviewer, false, false
         from stage_runs run
         join sessions s on s.id = run.session_id
         join resources r on r.project_id = s.project_id and r.resource_type = any (types)

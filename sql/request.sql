@@ -17,8 +17,8 @@ as $$
 begin
     return query
         with allowed as materialized (
-            select (get_config('context_safety') #>> '{}')::double precision as safety,
-                   (get_config('tier2_max_ratio') #>> '{}')::double precision as ratio)
+            select (select c.value #>> '{}' from configuration c where c.key = 'context_safety' order by c.is_shipped limit 1)::double precision as safety,
+                   (select c.value #>> '{}' from configuration c where c.key = 'tier2_max_ratio' order by c.is_shipped limit 1)::double precision as ratio)
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model, m.provider,
                p.api, m.api_model, m.context_window::bigint, least(m.max_output_tokens, run.max_output_tokens)::bigint, m.settings,
                (select count(*) from model_calls c where c.job_id = j.id) + 1, j.kind, allowed.safety, allowed.ratio, run.continue_until_complete,

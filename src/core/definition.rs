@@ -5,7 +5,7 @@
 //! is decided in [`crate::prompt`]. Never decides which documents a job reads.
 
 use crate::prompt::{Message, PromptError, Role, Templates};
-use crate::recipe::{HEADER_CONTEXT, Problems, Recipe, Step};
+use crate::recipe::{HEADER_CONTEXT, Makes, Problems, Recipe, Step};
 use crate::render::{self, FrontMatter, Layouts, Rendered};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -158,6 +158,11 @@ impl Definition {
     /// A stage by its name.
     pub fn stage(&self, slug: &str) -> Option<&Stage> {
         self.stages.iter().find(|stage| stage.slug == slug)
+    }
+
+    /// Whether any of its steps answers in JSON.
+    pub fn makes_json(&self) -> bool {
+        self.stages.iter().flat_map(|stage| &stage.recipe.steps).any(|step| step.makes() != Makes::Text)
     }
 
     /// A step of a stage by its key.

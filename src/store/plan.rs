@@ -9,7 +9,7 @@ use dialectic_core::definition::Stage;
 use dialectic_core::job::Status;
 use dialectic_core::plan::{self, Child, PlanError, Source};
 use dialectic_core::readiness::{self, Progress};
-use dialectic_core::recipe::Step;
+use dialectic_core::recipe::{Origin, Step};
 use pgrx::{JsonB, Uuid};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -17,7 +17,7 @@ const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_
      from dialectic._plan_roots($1, $2)";
 const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
 const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, is_previous \
-     from dialectic._plan_sources($1, $2)";
+     from dialectic._plan_sources($1, $2, $3, $4)";
 const CHILDREN: &str =
     "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 const SETTLE: &str = "select dialectic._plan_settle($1, $2, $3, $4)";
@@ -127,6 +127,7 @@ impl Planner {
     fn read_sources(&mut self, roots: &[Root]) -> Result<(), Error> {
         let mut runs = HashSet::new();
         let mut types = BTreeSet::new();
+        let mut has_json = false;
         for root in roots.iter().filter(|root| root.failed_child.is_none()) {
             let definition = definition(&root.definition_id)?;
             let Some(stage) = definition.stage(&root.stage) else { continue };
@@ -136,12 +137,19 @@ impl Planner {
             if is_ready {
                 runs.insert(root.run);
                 types.extend(stage.recipe.steps.iter().flat_map(|s| &s.inputs_required).map(|i| i.r#type.clone()));
+                has_json |= definition.makes_json();
             }
         }
         if runs.is_empty() {
             return Ok(());
         }
-        let args = [runs.into_iter().collect::<Vec<_>>().into(), types.into_iter().collect::<Vec<_>>().into()];
+        let has_answers = types.iter().any(|r#type| Origin::of(r#type) == Origin::Step);
+        let args = [
+            runs.into_iter().collect::<Vec<_>>().into(),
+            types.into_iter().collect::<Vec<_>>().into(),
+            has_answers.into(),
+            (has_answers && has_json).into(),
+        ];
         let rows = query(SOURCES, &args, |row| {
             let source = Source {
                 id: must::<Uuid>(row, 2)?.to_string(),

@@ -64,6 +64,8 @@ comment on function claim_jobs(text, integer, interval) is
 create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[]) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
+    -- Planned while the tables are small, it must still be right when they are not.
+    set enable_seqscan = off
 as $$
 declare
     moment     timestamptz := _now();

@@ -1,9 +1,31 @@
 //! Decides what a model is asked and what an answer is, in one shape for every provider.
 //!
+//! | module | decides |
+//! |---|---|
+//! | [`dialect`] | the wire formats: a request out, events in; one file per API |
+//! | [`traits`] | what differs between models and between providers, as data |
+//! | [`stream`] | where one message of a stream ends and the next begins |
+//! | [`reader`] | bytes of a response, however they are cut, as events |
+//! | [`transcript`] | what the events of a call come to |
+//! | [`fault`] | the class of a failure, from status, type and code |
+//! | [`patience`] | how long a provider wants us to stay away, in every form it is said |
+//! | [`redact`] | that no secret is in what a provider sends back |
+//! | [`schema`] | the JSON schema of what a step asks for |
+//! | [`simulator`] | a model without a provider |
+//!
 //! A failure carries its class from the place that saw it; nobody guesses it later from the text of a message.
 //! Never opens a connection and never waits: a reply says how long it took, and the shell around it does the waiting.
 
+pub mod dialect;
+pub mod fault;
+pub mod patience;
+pub mod reader;
+pub mod redact;
+pub mod schema;
 pub mod simulator;
+pub mod stream;
+pub mod traits;
+pub mod transcript;
 
 use crate::prompt::Message;
 use serde::{Deserialize, Serialize};
@@ -37,6 +59,7 @@ pub fn judge(finish_reason: FinishReason, text: &str) -> Option<&'static str> {
     match finish_reason {
         FinishReason::ContentFilter => Some("the model refused to answer"),
         FinishReason::Error => Some("the model broke off with an error"),
+        FinishReason::ToolUse => Some("the model asked for a tool, and there is none"),
         _ if text.chars().all(char::is_whitespace) => Some("the model answered nothing"),
         _ => None,
     }
@@ -45,12 +68,18 @@ pub fn judge(finish_reason: FinishReason, text: &str) -> Option<&'static str> {
 /// What a call consumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens read, those from a cache included.
+    /// Tokens read, those from and into a cache included.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Tokens written, those nobody sees included.
     pub output_tokens: u64,
     /// Tokens read from the provider's cache.
     pub cached_tokens: u64,
+    /// Tokens read and written into the provider's cache.
+    #[serde(default)]
+    pub cache_write_tokens: u64,
+    /// Tokens written that nobody sees: what the model thought.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
     /// Whether the numbers are ours rather than the provider's.
     pub estimated: bool,
 }
@@ -119,6 +148,17 @@ words! {
     }
 }
 
+/// Whom a wrong configuration concerns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Every model of the provider: the key, the address, the bill.
+    #[default]
+    Provider,
+    /// This model alone: its name.
+    Model,
+}
+
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -129,6 +169,9 @@ pub enum Outcome {
         text: String,
         /// Why it stopped.
         finish_reason: FinishReason,
+        /// The same in the provider's own word, where it has one.
+        #[serde(default)]
+        finish_raw: Option<String>,
         /// What it consumed.
         usage: Usage,
     },
@@ -142,6 +185,9 @@ pub enum Outcome {
         retry_after_ms: Option<u64>,
         /// The status of the response, where there was one.
         http_status: Option<u16>,
+        /// Whom it concerns, where it is a matter of configuration.
+        #[serde(default)]
+        scope: Scope,
         /// What it consumed all the same.
         usage: Usage,
     },
@@ -181,6 +227,7 @@ mod tests {
                 message: "slow down".into(),
                 retry_after_ms: Some(10),
                 http_status: Some(429),
+                scope: Scope::Provider,
                 usage: Usage::default(),
             },
         };

@@ -100,7 +100,7 @@ impl From<(Outcome, Verdict)> for Reply {
     fn from((outcome, heard): (Outcome, Verdict)) -> Self {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         match outcome {
-            Outcome::Answer { text, finish_reason, usage } => Reply {
+            Outcome::Answer { text, finish_reason, usage, .. } => Reply {
                 answer: Some(text),
                 finish_reason: Some(finish_reason.as_str()),
                 input_tokens: count(usage.input_tokens),
@@ -108,7 +108,7 @@ impl From<(Outcome, Verdict)> for Reply {
                 cached_tokens: count(usage.cached_tokens),
                 ..Reply::heard(heard)
             },
-            Outcome::Failure { class, message, retry_after_ms, http_status, usage } => Reply {
+            Outcome::Failure { class, message, retry_after_ms, http_status, usage, .. } => Reply {
                 input_tokens: count(usage.input_tokens),
                 output_tokens: count(usage.output_tokens),
                 cached_tokens: count(usage.cached_tokens),

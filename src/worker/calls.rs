@@ -10,7 +10,7 @@ use dialectic_core::context::{Piece, Window, groups};
 use dialectic_core::definition::{Definition, Manuscript, Mending, Turn};
 use dialectic_core::prompt::{Message, PromptError};
 use dialectic_core::provider::simulator::{self, tokens};
-use dialectic_core::provider::{Class, Outcome, Reply, Request, Usage};
+use dialectic_core::provider::{Class, Outcome, Reply, Request, Scope, Usage};
 use dialectic_core::recipe::{HEADER_CONTEXT, Origin};
 use std::collections::HashMap;
 use std::io::Read;
@@ -280,8 +280,8 @@ fn call(request: &Request, stop: &Stop) -> Outcome {
     }
     match reply.outcome {
         // The one character that Postgres cannot store.
-        Outcome::Answer { text, finish_reason, usage } if text.contains('\0') => {
-            Outcome::Answer { text: text.replace('\0', "\u{fffd}"), finish_reason, usage }
+        Outcome::Answer { text, finish_reason, finish_raw, usage } if text.contains('\0') => {
+            Outcome::Answer { text: text.replace('\0', "\u{fffd}"), finish_reason, finish_raw, usage }
         }
         outcome => outcome,
     }
@@ -297,6 +297,13 @@ fn answer(request: &Request) -> Reply {
 fn failure(class: Class, message: String) -> Reply {
     Reply {
         latency_ms: 0,
-        outcome: Outcome::Failure { class, message, retry_after_ms: None, http_status: None, usage: Usage::default() },
+        outcome: Outcome::Failure {
+            class,
+            message,
+            retry_after_ms: None,
+            http_status: None,
+            scope: Scope::Provider,
+            usage: Usage::default(),
+        },
     }
 }

@@ -20,7 +20,7 @@ mod laws;
 pub use settings::check as check_settings;
 pub use tokenizer::tokens;
 
-use super::{Class, FinishReason, Outcome, Reply, Request, Usage};
+use super::{Class, FinishReason, Outcome, Reply, Request, Scope, Usage};
 use crate::prompt::Message;
 use conversation::Conversation;
 use reading::Brief;
@@ -43,7 +43,7 @@ pub fn answer(request: &Request) -> Reply {
         let rest = rest(&whole, &conversation.so_far);
         let (text, finish_reason) = finish(rest, request, &settings, shape.is_some());
         let usage = Usage { input_tokens, output_tokens: tokens(text), ..Usage::default() };
-        Outcome::Answer { text: text.to_owned(), finish_reason, usage }
+        Outcome::Answer { text: text.to_owned(), finish_reason, finish_raw: None, usage }
     });
     Reply { latency_ms, outcome }
 }
@@ -51,7 +51,14 @@ pub fn answer(request: &Request) -> Reply {
 /// The faults that come before any answer, in the order a real call meets them: the line, the gate, the size.
 fn fault(request: &Request, settings: &Settings, input_tokens: u64) -> Option<Outcome> {
     let fail = |class, message, retry_after_ms, http_status| {
-        Some(Outcome::Failure { class, message, retry_after_ms, http_status, usage: Usage::default() })
+        Some(Outcome::Failure {
+            class,
+            message,
+            retry_after_ms,
+            http_status,
+            scope: Scope::Provider,
+            usage: Usage::default(),
+        })
     };
     let call = request.call_no;
     if settings.drop_connection.strikes(call) {

@@ -38,7 +38,7 @@ fn critique(model: &str, settings: Value) -> Request {
 
 fn said(request: &Request) -> (String, FinishReason, Usage) {
     match answer(request).outcome {
-        Outcome::Answer { text, finish_reason, usage } => (text, finish_reason, usage),
+        Outcome::Answer { text, finish_reason, usage, .. } => (text, finish_reason, usage),
         failure => panic!("{failure:?}"),
     }
 }

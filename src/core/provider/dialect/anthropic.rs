@@ -1,0 +1,2 @@
+//! To be written.
+pub use super::chat::{events, fault, whole, wire};

@@ -1,0 +1,131 @@
+//! OpenAI Chat Completions: `POST {base}/chat/completions`, and every server that is compatible with it.
+//!
+//! What compatible servers do otherwise is data in the model's row. Usage is taken from whatever message has it. The words of
+//! an error count by `code` and `type`, never by `message`.
+
+use super::{Counts, Event, Key, Wire, count, extended, text};
+use crate::prompt::Role;
+use crate::provider::fault::Fault;
+use crate::provider::traits::Traits;
+use crate::provider::{Class, FinishReason, Request};
+use serde_json::{Map, Value, json};
+
+/// The request of a call.
+pub fn wire(request: &Request, traits: &Traits) -> Wire {
+    let messages: Vec<Value> = request
+        .messages
+        .iter()
+        .map(|message| {
+            let role = match message.role {
+                Role::System => traits.system_role.as_deref().unwrap_or("system"),
+                Role::User => "user",
+                Role::Assistant => "assistant",
+            };
+            json!({"role": role, "content": message.content})
+        })
+        .collect();
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(request.api_model));
+    body.insert("messages".to_owned(), messages.into());
+    let limit = traits.token_parameter.as_deref().unwrap_or("max_completion_tokens");
+    body.insert(limit.to_owned(), json!(request.max_output_tokens));
+    body.insert("stream".to_owned(), json!(true));
+    if traits.stream_usage {
+        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+    }
+    body.extend(traits.sampled().map(|(name, value)| (name.clone(), value.clone())));
+    if let Some(effort) = &traits.effort {
+        body.insert("reasoning_effort".to_owned(), json!(effort));
+    }
+    Wire {
+        path: "/chat/completions".to_owned(),
+        headers: Vec::new(),
+        key: Key::Bearer,
+        body: extended(body.into(), traits),
+    }
+}
+
+/// What a chunk says.
+pub fn events(_name: Option<&str>, data: &Value) -> Vec<Event> {
+    if data.get("error").is_some_and(|error| !error.is_null()) {
+        return vec![Event::Fault(fault(None, data))];
+    }
+    said(data, "delta")
+}
+
+/// What a completion says that came in one piece.
+pub fn whole(body: &Value) -> Vec<Event> {
+    if body.get("error").is_some_and(|error| !error.is_null()) {
+        return vec![Event::Fault(fault(None, body))];
+    }
+    said(body, "message")
+}
+
+fn said(data: &Value, field: &str) -> Vec<Event> {
+    let mut events = Vec::new();
+    // Only one answer is ever asked for; a server that sends several means the first.
+    let choices = data.get("choices").and_then(Value::as_array);
+    let first = |choice: &&Value| count(choice, "/index").unwrap_or(0) == 0;
+    if let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) {
+        let message = choice.get(field).unwrap_or(&Value::Null);
+        events.extend(text(message, "/content").map(|text| Event::Text(text.to_owned())));
+        events.extend(text(message, "/refusal").map(|text| Event::Refusal(text.to_owned())));
+        if message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty()) {
+            events.push(Event::Tool);
+        }
+        events.extend(
+            text(choice, "/finish_reason").map(|raw| Event::Finish { reason: reason(raw), raw: raw.to_owned() }),
+        );
+    }
+    let usage = data.get("usage").filter(|usage| usage.is_object());
+    let usage = usage.or_else(|| data.pointer("/x_groq/usage"));
+    events.extend(usage.map(|usage| Event::Usage(counts(usage))));
+    events
+}
+
+fn reason(raw: &str) -> FinishReason {
+    match raw {
+        "stop" | "eos" | "end" | "end_turn" => FinishReason::Stop,
+        "length" | "model_length" | "max_tokens" => FinishReason::Length,
+        "content_filter" => FinishReason::ContentFilter,
+        "tool_calls" | "function_call" => FinishReason::ToolUse,
+        "error" | "insufficient_system_resource" => FinishReason::Error,
+        _ => FinishReason::Unknown,
+    }
+}
+
+fn counts(usage: &Value) -> Counts {
+    Counts {
+        input: count(usage, "/prompt_tokens"),
+        output: count(usage, "/completion_tokens"),
+        cached: count(usage, "/prompt_tokens_details/cached_tokens")
+            .or_else(|| count(usage, "/prompt_cache_hit_tokens")),
+        cache_write: count(usage, "/prompt_tokens_details/cache_write_tokens"),
+        reasoning: count(usage, "/completion_tokens_details/reasoning_tokens"),
+    }
+}
+
+/// What an error says.
+pub fn fault(status: Option<u16>, body: &Value) -> Fault {
+    let message = text(body, "/error/message").or_else(|| text(body, "/error")).unwrap_or("an error without a message");
+    let words = [text(body, "/error/code"), text(body, "/error/type")];
+    for word in words.into_iter().flatten() {
+        let class = match word {
+            "insufficient_quota"
+            | "billing_hard_limit_reached"
+            | "billing_not_active"
+            | "invalid_api_key"
+            | "account_deactivated" => Class::Configuration,
+            "model_not_found" => return Fault::of_model(message),
+            "context_length_exceeded" | "string_above_max_length" => Class::ContextWindow,
+            "rate_limit_exceeded" | "slow_down" => Class::Throttled,
+            "server_error" | "server_is_overloaded" | "overloaded_error" => Class::Transient,
+            "content_filter" | "content_policy_violation" => Class::Content,
+            _ => continue,
+        };
+        return Fault::new(class, message);
+    }
+    // OpenRouter and others send errors in the middle of a stream with the status as their code.
+    let status = status.or_else(|| count(body, "/error/code").and_then(|code| u16::try_from(code).ok()));
+    Fault::of_status(status, message)
+}

@@ -1,0 +1,80 @@
+//! Decides what the events of a call come to: an answer, or a failure.
+//!
+//! An answer needs a reason why it stopped: a stream that just ends was cut. An unknown reason stays unknown. The one character
+//! that Postgres cannot store is replaced. Never counts tokens: whoever asks for the outcome says what to estimate with.
+
+use super::dialect::{Counts, Event};
+use super::fault::Fault;
+use super::{Class, FinishReason, Outcome, Usage};
+
+/// What has been heard so far.
+#[derive(Debug, Default)]
+pub struct Transcript {
+    text: String,
+    finish: Option<(FinishReason, String)>,
+    counts: Counts,
+    is_refused: bool,
+    wants_tool: bool,
+    fault: Option<Fault>,
+}
+
+impl Transcript {
+    /// Takes an event in.
+    pub fn take(&mut self, event: Event) {
+        match event {
+            Event::Text(text) if text.contains('\0') => self.text.push_str(&text.replace('\0', "\u{fffd}")),
+            Event::Text(text) => self.text.push_str(&text),
+            Event::Refusal(_) => self.is_refused = true,
+            Event::Tool => self.wants_tool = true,
+            Event::Finish { reason, raw } => self.finish = Some((reason, raw)),
+            Event::Usage(counts) => self.counts.merge(counts),
+            Event::Fault(fault) => {
+                self.fault.get_or_insert(fault);
+            }
+        }
+    }
+
+    /// The text so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the model has said why it stopped, or has failed.
+    pub fn is_ended(&self) -> bool {
+        self.finish.is_some() || self.fault.is_some()
+    }
+
+    /// What it has come to. Where the provider did not say what was consumed, `estimate` counts the input and the text.
+    pub fn outcome(self, http_status: Option<u16>, estimate: impl Fn(&str) -> (u64, u64)) -> Outcome {
+        let usage = self.counts.usage(|| estimate(&self.text));
+        if let Some(fault) = self.fault {
+            return Outcome::Failure {
+                class: fault.class,
+                message: fault.message,
+                retry_after_ms: fault.retry_after_ms,
+                http_status,
+                scope: fault.scope,
+                // A call that failed before a word was said has consumed nothing that anybody knows of.
+                usage: if self.text.is_empty() && self.counts == Counts::default() { Usage::default() } else { usage },
+            };
+        }
+        match self.finish {
+            Some((reason, raw)) => {
+                let reason = match reason {
+                    FinishReason::Stop | FinishReason::Unknown if self.is_refused => FinishReason::ContentFilter,
+                    FinishReason::Stop | FinishReason::Unknown if self.wants_tool => FinishReason::ToolUse,
+                    reason => reason,
+                };
+                Outcome::Answer { text: self.text, finish_reason: reason, finish_raw: Some(raw), usage }
+            }
+            None => Outcome::Failure {
+                class: Class::Transient,
+                message: "the answer broke off before the model was done".to_owned(),
+                retry_after_ms: None,
+                http_status,
+                scope: Default::default(),
+                usage,
+            },
+        }
+    }
+}

@@ -9,24 +9,34 @@
 //! | [`queue`] | a pure model of claiming, finishing and waking, against which the database is tested |
 //! | [`recipe`] | what a recipe is, and whether one is sound |
 //! | [`plan`] | which jobs a step becomes, and what each is given |
+//! | [`egress`] | which addresses may be called |
 //! | [`explain`] | what a process will come to before it runs |
+//! | [`histogram`] | how durations are counted so that their quantiles can be told |
 //! | [`readiness`] | which steps of a stage may begin now |
 //! | [`definition`] | a process as a session started with it, and what its prompts may say |
 //! | [`prompt`] | how a template and its values become messages |
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
 //! | [`json`] | what JSON stands in a text that a model wrote |
+//! | [`knit`] | how the chunks of an answer that was cut off become one text |
 //! | [`context`] | whether a prompt fits, and how what does not is cut into groups |
 //! | [`answer`] | what of an answer is what a step asked for |
 //! | [`render`] | how an answer becomes a Markdown document |
 //! | [`retry`] | when a failed attempt is tried again |
+//! | [`limits`] | when the next call to a provider or a model may begin |
+//! | [`breaker`] | when a provider that keeps failing is left alone, and for how long |
 //! | [`path`] | where an artifact stands in the tree of files |
 
 pub mod answer;
+pub mod breaker;
 pub mod context;
 pub mod definition;
+pub mod egress;
 pub mod explain;
+pub mod histogram;
 pub mod job;
 pub mod json;
+pub mod knit;
+pub mod limits;
 pub mod path;
 pub mod plan;
 pub mod prompt;

@@ -11,12 +11,14 @@
 //! | [`patience`] | how long a provider wants us to stay away, in every form it is said |
 //! | [`redact`] | that no secret is in what a provider sends back |
 //! | [`schema`] | the JSON schema of what a step asks for |
+//! | [`embedding`] | the wire formats of embeddings: a request out, vectors in |
 //! | [`simulator`] | a model without a provider |
 //!
 //! A failure carries its class from the place that saw it; nobody guesses it later from the text of a message.
 //! Never opens a connection and never waits: a reply says how long it took, and the shell around it does the waiting.
 
 pub mod dialect;
+pub mod embedding;
 pub mod fault;
 pub mod patience;
 pub mod reader;

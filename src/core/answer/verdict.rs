@@ -52,7 +52,16 @@ pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verd
     if let Some(reason) = judge(finish_reason, text) {
         return Verdict::Refused { reason: reason.to_owned(), is_final: finish_reason == FinishReason::ContentFilter };
     }
-    let Some(shape) = &wanted.shape else { return Verdict::Text };
+    let Some(shape) = &wanted.shape else {
+        // JSON shows by itself whether it is whole; a text does not.
+        return match finish_reason {
+            FinishReason::Unknown => Verdict::Refused {
+                reason: "the model did not say why it stopped, or in a word that is not known".to_owned(),
+                is_final: false,
+            },
+            _ => Verdict::Text,
+        };
+    };
     let key = wanted.document_key.as_deref();
     let is_cut = finish_reason == FinishReason::Length;
     let given = match opened(text, shape, key) {

@@ -13,6 +13,7 @@ pub mod responses;
 use super::fault::Fault;
 use super::traits::Traits;
 use super::{FinishReason, Request, Usage};
+use crate::prompt::{Message, Role};
 use serde_json::Value;
 
 /// The wire formats.
@@ -178,9 +179,12 @@ impl Dialect {
     }
 }
 
-/// A count in a place, where there is one; some servers say -1 for what they do not know.
+/// No call reads or writes more tokens.
+const PLAUSIBLE: u64 = 1_000_000_000;
+
+/// A count in a place, where there is one that can be believed; some servers say -1 for what they do not know.
 fn count(value: &Value, pointer: &str) -> Option<u64> {
-    value.pointer(pointer).and_then(Value::as_u64)
+    value.pointer(pointer).and_then(Value::as_u64).filter(|count| *count <= PLAUSIBLE)
 }
 
 /// A text in a place, where there is one that is not empty.
@@ -194,4 +198,16 @@ fn extended(mut body: Value, traits: &Traits) -> Value {
         body.extend(traits.extra_body.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
     body
+}
+
+/// The frame of a prompt and what is said in it, for an API that sets the two apart. There the user speaks first: where nobody
+/// does, the frame is said by the user, as it is for a model that takes none.
+fn framed<'a>(request: &'a Request, traits: &Traits) -> (Vec<&'a Message>, Vec<&'a Message>) {
+    let (frame, said): (Vec<_>, Vec<_>) = request.messages.iter().partition(|message| message.role == Role::System);
+    let is_opened = said.first().is_some_and(|message| message.role == Role::User);
+    if is_opened && traits.system_role.as_deref() != Some("user") {
+        (frame, said)
+    } else {
+        (Vec::new(), frame.into_iter().chain(said).collect())
+    }
 }

@@ -20,6 +20,8 @@ mod laws;
 pub use settings::check as check_settings;
 pub use tokenizer::tokens;
 
+pub(super) use shape::is_plural;
+
 use super::{Class, FinishReason, Outcome, Reply, Request, Scope, Usage};
 use crate::prompt::Message;
 use conversation::Conversation;

@@ -4,6 +4,9 @@
 //! character cut in two is a character again. What is kept is never more than one message, and that has a largest size.
 //! Never looks into the data.
 
+/// The mark that some put before a text, and that belongs to none.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// How the messages of a response are set apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
@@ -38,7 +41,7 @@ pub struct Frames {
     /// Whether the last byte was a carriage return, which a line feed may still belong to.
     after_return: bool,
     is_first_line: bool,
-    name: Option<String>,
+    name: Option<Vec<u8>>,
     data: Vec<u8>,
     has_data: bool,
 }
@@ -58,11 +61,10 @@ impl Frames {
         }
     }
 
-    /// The messages that these bytes complete.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Frame>, TooLarge> {
-        let mut frames = Vec::new();
+    /// Appends the messages that these bytes complete; those before one that is too large are among them.
+    pub fn push(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), TooLarge> {
         if self.framing == Framing::Whole {
-            return self.keep(bytes).map(|()| frames);
+            return self.keep(bytes);
         }
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -81,47 +83,53 @@ impl Frames {
             self.keep(&rest[..end])?;
             self.after_return = rest[end] == b'\r';
             rest = &rest[end + 1..];
-            frames.extend(self.end_line()?);
+            frames.extend(self.end_line());
         }
-        Ok(frames)
+        Ok(())
     }
 
     /// What stands there when no more bytes come: a last message that nobody has ended.
-    pub fn end(&mut self) -> Result<Option<Frame>, TooLarge> {
+    pub fn end(&mut self) -> Option<Frame> {
         match self.framing {
             Framing::Whole => {
                 let body = std::mem::take(&mut self.line);
-                Ok((!body.is_empty()).then(|| Frame { name: None, data: text(&body) }))
+                let body = body.strip_prefix(BOM).unwrap_or(&body);
+                (!body.is_empty()).then(|| Frame { name: None, data: text(body) })
             }
             Framing::Lines => self.end_line(),
             Framing::Events => {
                 if !self.line.is_empty() {
-                    self.end_line()?;
+                    self.end_line();
                 }
-                Ok(self.dispatch())
+                self.dispatch()
             }
         }
     }
 
+    /// How many bytes wait for what comes after them.
+    pub fn kept(&self) -> usize {
+        self.line.len() + self.data.len() + self.name.as_ref().map_or(0, Vec::len)
+    }
+
     fn keep(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
-        if self.line.len() + self.data.len() + bytes.len() > self.most {
+        if self.kept() + bytes.len() > self.most {
             return Err(TooLarge);
         }
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<Option<Frame>, TooLarge> {
+    fn end_line(&mut self) -> Option<Frame> {
         let mut line = std::mem::take(&mut self.line);
-        if std::mem::take(&mut self.is_first_line) && line.starts_with(b"\xef\xbb\xbf") {
-            line.drain(..3);
+        if std::mem::take(&mut self.is_first_line) && line.starts_with(BOM) {
+            line.drain(..BOM.len());
         }
         if self.framing == Framing::Lines {
             let line = line.trim_ascii();
-            return Ok((!line.is_empty()).then(|| Frame { name: None, data: text(line) }));
+            return (!line.is_empty()).then(|| Frame { name: None, data: text(line) });
         }
         if line.is_empty() {
-            return Ok(self.dispatch());
+            return self.dispatch();
         }
         let (field, value) = match line.iter().position(|byte| *byte == b':') {
             Some(colon) => (&line[..colon], line[colon + 1..].strip_prefix(b" ").unwrap_or(&line[colon + 1..])),
@@ -132,20 +140,17 @@ impl Frames {
                 if std::mem::replace(&mut self.has_data, true) {
                     self.data.push(b'\n');
                 }
-                if self.data.len() + value.len() > self.most {
-                    return Err(TooLarge);
-                }
                 self.data.extend_from_slice(value);
             }
-            b"event" => self.name = Some(text(value)),
+            b"event" => self.name = Some(value.to_vec()),
             // A comment, a ping, `id`, `retry`.
             _ => {}
         }
-        Ok(None)
+        None
     }
 
     fn dispatch(&mut self) -> Option<Frame> {
-        let name = self.name.take();
+        let name = self.name.take().map(|name| text(&name));
         let data = std::mem::take(&mut self.data);
         std::mem::take(&mut self.has_data).then(|| Frame { name, data: text(&data) })
     }

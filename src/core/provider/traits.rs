@@ -57,7 +57,7 @@ impl Default for Traits {
 impl Traits {
     /// What the settings of a model say; the reason when they are not settings.
     pub fn read(settings: &Value) -> Result<Self, String> {
-        let traits: Traits = Traits::deserialize(settings).map_err(|problem| format!("settings: {problem}"))?;
+        let traits: Traits = object(settings)?;
         let one_of = |key: &str, value: &Option<String>, known: &[&str]| match value {
             Some(word) if !known.contains(&word.as_str()) => {
                 Err(format!("settings: \"{key}\" cannot be \"{word}\"; one of {} is expected", known.join(", ")))
@@ -68,6 +68,12 @@ impl Traits {
         one_of("token_parameter", &traits.token_parameter, &["max_tokens", "max_completion_tokens"])?;
         one_of("system_role", &traits.system_role, &["system", "developer", "user"])?;
         one_of("json", &traits.json, &["schema", "object", "none"])?;
+        let ours = ["model", "messages", "input", "contents", "stream"];
+        if let Some(key) =
+            traits.extra_body.keys().chain(traits.parameters.keys()).find(|key| ours.contains(&key.as_str()))
+        {
+            return Err(format!("settings: \"{key}\" of a request is not to be set"));
+        }
         Ok(traits)
     }
 
@@ -81,6 +87,14 @@ impl Traits {
     pub fn json(&self) -> &str {
         self.json.as_deref().unwrap_or("object")
     }
+}
+
+/// Settings by name: a list, which would be read by position, is none.
+fn object<'a, T: Deserialize<'a>>(settings: &'a Value) -> Result<T, String> {
+    if !settings.is_object() {
+        return Err("settings: an object is expected".to_owned());
+    }
+    T::deserialize(settings).map_err(|problem| format!("settings: {problem}"))
 }
 
 /// How a provider is spoken to, from the settings in its row.
@@ -115,7 +129,7 @@ impl Default for Manner {
             first_byte_seconds: 300.0,
             silence_seconds: 300.0,
             call_seconds: 3600.0,
-            max_response_bytes: 64 << 20,
+            max_response_bytes: 16 << 20,
         }
     }
 }
@@ -136,7 +150,7 @@ const OWN_HEADERS: [&str; 9] = [
 impl Manner {
     /// What the settings of a provider say; the reason when they are not settings.
     pub fn read(settings: &Value) -> Result<Self, String> {
-        let manner: Manner = Manner::deserialize(settings).map_err(|problem| format!("settings: {problem}"))?;
+        let manner: Manner = object(settings)?;
         for (key, seconds) in [
             ("connect_seconds", manner.connect_seconds),
             ("first_byte_seconds", manner.first_byte_seconds),
@@ -166,5 +180,21 @@ impl Manner {
             return Err(format!("settings: \"{}\" has characters that cannot be sent", value.escape_debug()));
         }
         Ok(manner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn settings_are_read_by_name_and_nothing_else_is() {
+        for odd in [json!(null), json!([]), json!(["chat"]), json!("chat"), json!(1)] {
+            assert!(Traits::read(&odd).unwrap_err().contains("an object"), "{odd}");
+            assert!(Manner::read(&odd).unwrap_err().contains("an object"), "{odd}");
+        }
+        assert_eq!(Traits::read(&json!({})), Ok(Traits::default()));
+        assert_eq!(Manner::read(&json!({})), Ok(Manner::default()));
     }
 }

@@ -22,14 +22,13 @@ impl Transcript {
     /// Takes an event in.
     pub fn take(&mut self, event: Event) {
         match event {
-            Event::Text(text) if text.contains('\0') => self.text.push_str(&text.replace('\0', "\u{fffd}")),
-            Event::Text(text) => self.text.push_str(&text),
+            Event::Text(text) => self.text.push_str(&storable(text)),
             Event::Refusal(_) => self.is_refused = true,
             Event::Tool => self.wants_tool = true,
-            Event::Finish { reason, raw } => self.finish = Some((reason, raw)),
+            Event::Finish { reason, raw } => self.finish = Some((reason, storable(raw))),
             Event::Usage(counts) => self.counts.merge(counts),
             Event::Fault(fault) => {
-                self.fault.get_or_insert(fault);
+                self.fault.get_or_insert(Fault { message: storable(fault.message), ..fault });
             }
         }
     }
@@ -46,7 +45,12 @@ impl Transcript {
 
     /// What it has come to. Where the provider did not say what was consumed, `estimate` counts the input and the text.
     pub fn outcome(self, http_status: Option<u16>, estimate: impl Fn(&str) -> (u64, u64)) -> Outcome {
-        let usage = self.counts.usage(|| estimate(&self.text));
+        // A call in which not a word was said has consumed nothing that anybody knows of, unless the provider says so.
+        let is_told = self.counts != Counts::default() || (self.finish.is_some() && self.fault.is_none());
+        let usage = match self.text.is_empty() && !is_told {
+            true => Usage::default(),
+            false => self.counts.usage(|| estimate(&self.text)),
+        };
         if let Some(fault) = self.fault {
             return Outcome::Failure {
                 class: fault.class,
@@ -54,14 +58,14 @@ impl Transcript {
                 retry_after_ms: fault.retry_after_ms,
                 http_status,
                 scope: fault.scope,
-                // A call that failed before a word was said has consumed nothing that anybody knows of.
-                usage: if self.text.is_empty() && self.counts == Counts::default() { Usage::default() } else { usage },
+                usage,
             };
         }
         match self.finish {
             Some((reason, raw)) => {
                 let reason = match reason {
-                    FinishReason::Stop | FinishReason::Unknown if self.is_refused => FinishReason::ContentFilter,
+                    // Half a refusal is one, and nothing to continue.
+                    _ if self.is_refused => FinishReason::ContentFilter,
                     FinishReason::Stop | FinishReason::Unknown if self.wants_tool => FinishReason::ToolUse,
                     reason => reason,
                 };
@@ -77,4 +81,9 @@ impl Transcript {
             },
         }
     }
+}
+
+/// The text without the one character that Postgres cannot store.
+fn storable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

@@ -3,12 +3,19 @@
 //! What compatible servers do otherwise is data in the model's row. Usage is taken from whatever message has it. The words of
 //! an error count by `code` and `type`, never by `message`.
 
+#[cfg(test)]
+mod laws;
+
 use super::{Counts, Event, Key, Wire, count, extended, text};
 use crate::prompt::Role;
 use crate::provider::fault::Fault;
+use crate::provider::schema::schema;
 use crate::provider::traits::Traits;
 use crate::provider::{Class, FinishReason, Request};
 use serde_json::{Map, Value, json};
+
+/// What a schema is called, which nobody reads.
+pub(super) const SCHEMA_NAME: &str = "answer";
 
 /// The request of a call.
 pub fn wire(request: &Request, traits: &Traits) -> Wire {
@@ -37,6 +44,15 @@ pub fn wire(request: &Request, traits: &Traits) -> Wire {
     if let Some(effort) = &traits.effort {
         body.insert("reasoning_effort".to_owned(), json!(effort));
     }
+    let format = request.content.as_ref().and_then(|content| match traits.json() {
+        "schema" => {
+            let schema = json!({"name": SCHEMA_NAME, "strict": true, "schema": schema(content)});
+            Some(json!({"type": "json_schema", "json_schema": schema}))
+        }
+        "object" => Some(json!({"type": "json_object"})),
+        _ => None,
+    });
+    body.extend(format.map(|format| ("response_format".to_owned(), format)));
     Wire {
         path: "/chat/completions".to_owned(),
         headers: Vec::new(),
@@ -46,19 +62,31 @@ pub fn wire(request: &Request, traits: &Traits) -> Wire {
 }
 
 /// What a chunk says.
-pub fn events(_name: Option<&str>, data: &Value) -> Vec<Event> {
-    if data.get("error").is_some_and(|error| !error.is_null()) {
-        return vec![Event::Fault(fault(None, data))];
+pub fn events(name: Option<&str>, data: &Value) -> Vec<Event> {
+    if name == Some("error") || is_error(data) {
+        return failed(data);
     }
     said(data, "delta")
 }
 
 /// What a completion says that came in one piece.
 pub fn whole(body: &Value) -> Vec<Event> {
-    if body.get("error").is_some_and(|error| !error.is_null()) {
-        return vec![Event::Fault(fault(None, body))];
+    if is_error(body) {
+        return failed(body);
     }
     said(body, "message")
+}
+
+/// Whether this is an error: in a field of its own, or, as some servers have it, the whole of it.
+fn is_error(data: &Value) -> bool {
+    data.get("error").is_some_and(|error| !error.is_null()) || text(data, "/object") == Some("error")
+}
+
+/// An error, and before it what was consumed all the same.
+fn failed(data: &Value) -> Vec<Event> {
+    let mut events: Vec<Event> = usage(data).into_iter().collect();
+    events.push(Event::Fault(fault(None, data)));
+    events
 }
 
 fn said(data: &Value, field: &str) -> Vec<Event> {
@@ -77,10 +105,13 @@ fn said(data: &Value, field: &str) -> Vec<Event> {
             text(choice, "/finish_reason").map(|raw| Event::Finish { reason: reason(raw), raw: raw.to_owned() }),
         );
     }
-    let usage = data.get("usage").filter(|usage| usage.is_object());
-    let usage = usage.or_else(|| data.pointer("/x_groq/usage"));
-    events.extend(usage.map(|usage| Event::Usage(counts(usage))));
+    events.extend(usage(data));
     events
+}
+
+fn usage(data: &Value) -> Option<Event> {
+    let usage = data.get("usage").filter(|usage| usage.is_object());
+    usage.or_else(|| data.pointer("/x_groq/usage")).map(|usage| Event::Usage(counts(usage)))
 }
 
 fn reason(raw: &str) -> FinishReason {
@@ -107,11 +138,26 @@ fn counts(usage: &Value) -> Counts {
 
 /// What an error says.
 pub fn fault(status: Option<u16>, body: &Value) -> Fault {
-    let message = text(body, "/error/message").or_else(|| text(body, "/error")).unwrap_or("an error without a message");
-    let words = [text(body, "/error/code"), text(body, "/error/type")];
-    for word in words.into_iter().flatten() {
+    judged(status, body.get("error").filter(|error| !error.is_null()).unwrap_or(body))
+}
+
+/// The words of an error, for people.
+pub(super) fn message(error: &Value) -> &str {
+    text(error, "/message").or_else(|| text(error, "")).unwrap_or("an error without a message")
+}
+
+/// What an error is by its code and its type, and without a word for it by the status.
+pub(super) fn judged(status: Option<u16>, error: &Value) -> Fault {
+    let message = message(error);
+    // A moderator's refusal of one prompt, which gateways send with the status of a wrong key.
+    if error.pointer("/metadata/flagged_input").is_some() || error.pointer("/metadata/reasons").is_some() {
+        return Fault::new(Class::Content, message);
+    }
+    let code = text(error, "/code");
+    for word in code.into_iter().chain(text(error, "/type")) {
         let class = match word {
             "insufficient_quota"
+            | "exceeded_current_quota_error"
             | "billing_hard_limit_reached"
             | "billing_not_active"
             | "invalid_api_key"
@@ -125,7 +171,8 @@ pub fn fault(status: Option<u16>, body: &Value) -> Fault {
         };
         return Fault::new(class, message);
     }
-    // OpenRouter and others send errors in the middle of a stream with the status as their code.
-    let status = status.or_else(|| count(body, "/error/code").and_then(|code| u16::try_from(code).ok()));
+    // OpenRouter and others send errors in the middle of a stream with the status as their code, as a number or as a text.
+    let number = || count(error, "/code").or_else(|| code?.parse().ok());
+    let status = status.or_else(|| u16::try_from(number()?).ok());
     Fault::of_status(status, message)
 }

@@ -262,9 +262,12 @@ fn keys(names: &[Value]) -> Shape<'_> {
 }
 
 fn by_plural<'a>(key: &str) -> Shape<'a> {
-    let is_plural =
-        key.ends_with('s') && !key.ends_with("ss") && !key.ends_with("is") && !key.ends_with("us") && key.len() > 2;
-    if is_plural { texts("") } else { text(key, "") }
+    if is_plural(key) { texts("") } else { text(key, "") }
+}
+
+/// Whether a key of which only the name is given stands for a list.
+pub(in crate::provider) fn is_plural(key: &str) -> bool {
+    key.ends_with('s') && !key.ends_with("ss") && !key.ends_with("is") && !key.ends_with("us") && key.len() > 2
 }
 
 fn free<'a>() -> Shape<'a> {

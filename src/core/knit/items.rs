@@ -1,0 +1,217 @@
+//! Decides which items of a list come again, and which are new.
+//!
+//! First by place: the list that comes may begin with the last items that were there, with the interrupted one, or with all
+//! of them. Then by identifying fields. The rest is new and goes behind. Of lists inside an item that came again, those that
+//! were complete grow only by items with an identity of their own, or when they come again whole with more behind.
+
+use super::merge::{Open, Outcome, Side, merge as merge_values};
+use super::scan::Step;
+use crate::answer::is_empty;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+/// The fields by which an item is known, the surest first.
+pub(super) const IDENTIFYING: [&str; 5] = ["id", "path", "key", "title", "name"];
+/// The most places at which a list may begin again that are tried.
+const TRIED: usize = 64;
+
+/// Puts the items of a list that goes on behind those that were there, and those that come again into them.
+pub(super) fn merge(
+    there: &mut Vec<Value>,
+    more: Vec<Value>,
+    was: Side,
+    is: Side,
+    within_item: bool,
+    outcome: &mut Outcome,
+) -> Option<Vec<Step>> {
+    let count = there.len();
+    let is_closed_within = within_item && was.is_none();
+    let begins_again = begins_again(there, &more, was, is);
+    let start = begins_again.unwrap_or(count);
+    let mut known = if more.len() + start > count { places(there) } else { HashMap::new() };
+    let mut taken = vec![false; count];
+    let mut cut = is.filter(|open| open.path.is_empty()).map(|_| Vec::new());
+    // The item it was interrupted in stays interrupted until it comes again, or another one behind it; a list that was
+    // complete stays so until something comes behind.
+    let mut is_reached = was.is_some_and(|open| open.path.is_empty());
+    for (at, item) in more.into_iter().enumerate() {
+        let is = is.and_then(|open| open.item(at));
+        let place = match start + at {
+            aligned if aligned < count => Some(aligned),
+            _ => {
+                find(there, &item, &mut known).or_else(|| resumed(there, &item, was, is)).filter(|place| !taken[*place])
+            }
+        };
+        let way = match place {
+            Some(place) => {
+                taken[place] = true;
+                let was = was.and_then(|open| open.item(place));
+                is_reached |= was.is_some();
+                let way = merge_values(&mut there[place], item, was, is, true, outcome);
+                way.map(|way| [vec![Step::Item(place)], way].concat())
+            }
+            None if is_closed_within && begins_again.is_none() && identity(&item).is_none() => {
+                outcome.left_out += usize::from(!there.contains(&item));
+                continue;
+            }
+            None => {
+                (outcome.is_changed, is_reached) = (true, true);
+                there.push(item);
+                let place = there.len() - 1;
+                is.map(|open| [vec![Step::Item(place)], open.path.to_vec()].concat())
+            }
+        };
+        if is.is_some() {
+            cut = way;
+        }
+    }
+    cut.filter(|way| is_reached || !way.is_empty())
+}
+
+/// The place of the list at which the other one begins again, if it does.
+fn begins_again(there: &[Value], more: &[Value], was: Side, is: Side) -> Option<usize> {
+    let first = more.first()?;
+    let same = |place: usize, at: usize| {
+        let (was, is) = (was.and_then(|open| open.item(place)), is.and_then(|open| open.item(at)));
+        is_same(&there[place], &more[at], was, is)
+    };
+    let runs = |place: usize| (0..more.len().min(there.len() - place)).all(|at| same(place + at, at));
+    if more.len() >= there.len() && runs(0) {
+        return Some(0);
+    }
+    // What it was interrupted in is the likeliest to come again, be it only with the fields it lacked; of items that have
+    // no identity, the one that has a field in common with what comes.
+    let last = there.len().checked_sub(1)?;
+    if let (Value::Object(interrupted), Some(_)) = (&there[last], was.and_then(|open| open.item(last)))
+        && (identity_of(interrupted).is_some() || interrupted.keys().any(|key| first.get(key).is_some()))
+        && same(last, 0)
+    {
+        return Some(last);
+    }
+    let mut tried = 0;
+    for place in 0..there.len() {
+        let is_interrupted = was.and_then(|open| open.item(place)).is_some();
+        if !same(place, 0) {
+            continue;
+        }
+        tried += 1;
+        if tried > TRIED && place + 1 < there.len() {
+            continue;
+        }
+        let run = more.len().min(there.len() - place);
+        let reaches_end = place + run == there.len();
+        // One small value like another proves nothing, unless all of them are the same.
+        let proves =
+            place == 0 || is_interrupted || run > 1 || first.is_string() || first.is_array() || first.is_object();
+        if (reaches_end || place == 0) && proves && runs(place) {
+            let plain = more[..run].iter().all(|item| item.is_number() || item.is_boolean() || item.is_null());
+            if !plain || place == 0 || is_interrupted {
+                return Some(place);
+            }
+        }
+    }
+    None
+}
+
+/// Whether an item is the one that was there; one that was interrupted may lack what the other has.
+fn is_same(ours: &Value, theirs: &Value, was: Side, is: Side) -> bool {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => match same_identity(ours, theirs, was, is) {
+            Some(is_same) => is_same,
+            None if was.is_some() || is.is_some() => {
+                let is_resumed = was.is_some() && identity_of(ours).is_some() && identity_of(theirs).is_none();
+                let have_common = ours.keys().any(|key| theirs.contains_key(key));
+                (was.is_some() || theirs.is_empty() || have_common)
+                    && ours.iter().all(|(key, mine)| match theirs.get(key) {
+                        None => was.is_some() || is.is_some(),
+                        Some(other) => {
+                            let (was, is) = (was.and_then(|open| open.key(key)), is.and_then(|open| open.key(key)));
+                            (is_resumed && was.is_some()) || is_empty(mine) || is_same(mine, other, was, is)
+                        }
+                    })
+            }
+            None => ours == theirs,
+        },
+        (Value::Array(ours), Value::Array(theirs)) if was.is_some() || is.is_some() => {
+            let last = ours.len().min(theirs.len());
+            (0..last).all(|at| {
+                let (was, is) = (was.and_then(|open| open.item(at)), is.and_then(|open| open.item(at)));
+                is_same(&ours[at], &theirs[at], was, is)
+            }) && (was.is_some() || theirs.len() <= ours.len())
+        }
+        (Value::String(ours), Value::String(theirs)) => is_same_text(ours, theirs, was, is),
+        _ => ours == theirs,
+    }
+}
+
+fn is_same_text(ours: &str, theirs: &str, was: Side, is: Side) -> bool {
+    ours == theirs || (was.is_some() && theirs.starts_with(ours)) || (is.is_some() && ours.starts_with(theirs))
+}
+
+/// Whether two items have the same identity: by the surest field that both have complete, and by the one that was cut.
+fn same_identity(ours: &Map<String, Value>, theirs: &Map<String, Value>, was: Side, is: Side) -> Option<bool> {
+    let (mut complete, mut cut) = (None, None);
+    for field in IDENTIFYING {
+        let names = ours.get(field).and_then(name).zip(theirs.get(field).and_then(name));
+        let Some((mine, other)) = names else { continue };
+        let (was, is) = (was.and_then(|open: Open| open.key(field)), is.and_then(|open: Open| open.key(field)));
+        let decides = if was.is_some() || is.is_some() { &mut cut } else { &mut complete };
+        decides.get_or_insert_with(|| is_same_text(&mine, &other, was, is));
+    }
+    match (complete, cut) {
+        (Some(complete), Some(cut)) => Some(complete && cut),
+        (complete, cut) => complete.or(cut),
+    }
+}
+
+/// Every identity that is there, and its last place.
+fn places(items: &[Value]) -> HashMap<(usize, String), usize> {
+    let mut places = HashMap::new();
+    for (place, item) in items.iter().enumerate() {
+        for (rank, field) in IDENTIFYING.iter().enumerate() {
+            if let Some(name) = item.get(field).and_then(name) {
+                places.insert((rank, name), place);
+            }
+        }
+    }
+    places
+}
+
+fn find(there: &[Value], item: &Value, known: &mut HashMap<(usize, String), usize>) -> Option<usize> {
+    let fields = item.as_object()?;
+    IDENTIFYING.iter().enumerate().find_map(|(rank, field)| {
+        let place = *known.get(&(rank, name(fields.get(*field)?)?))?;
+        (same_identity(there[place].as_object()?, fields, None, None) == Some(true)).then_some(place)
+    })
+}
+
+/// The place of the item that was interrupted, where this one may be it: it has the identity that was cut, or none of its
+/// identifying fields and so may be what was lacking.
+fn resumed(there: &[Value], item: &Value, was: Side, is: Side) -> Option<usize> {
+    let open = was?;
+    let Some(Step::Item(place)) = open.path.first() else { return None };
+    let (interrupted, fields) = (there.get(*place)?.as_object()?, item.as_object()?);
+    let inner = open.item(*place);
+    let may_be = match same_identity(interrupted, fields, inner, is) {
+        Some(is_same) => is_same,
+        None => identity_of(interrupted).is_some(),
+    };
+    (may_be && is_same(&there[*place], item, inner, is)).then_some(*place)
+}
+
+/// What an item is known by.
+pub(super) fn identity(item: &Value) -> Option<String> {
+    identity_of(item.as_object()?)
+}
+
+fn identity_of(fields: &Map<String, Value>) -> Option<String> {
+    IDENTIFYING.iter().find_map(|field| name(fields.get(*field)?))
+}
+
+fn name(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,4 +1,4 @@
--- What can be run and with what: settings, providers, models, prompts, domains, processes.
+-- What can be run and with what: settings, providers, references to their secrets, models, prompts, domains, processes.
 --
 -- What ships is never updated in place. A row that a user defines stands beside the shipped one and wins over it (the
 -- views that begin with "_current_" choose), and only such rows are dumped. Nothing here moves work.
@@ -19,37 +19,71 @@ create table providers (
     max_concurrency     integer     check (max_concurrency > 0),
     requests_per_minute integer     check (requests_per_minute > 0),
     tokens_per_minute   integer     check (tokens_per_minute > 0),
+    settings            jsonb       not null default '{}',
     created_at          timestamptz not null default _now(),
     is_shipped          boolean     not null default _is_shipping(),
     primary key (name, is_shipped)
 );
 comment on table providers is 'Where models are called: the wire format, the address and the limits of each provider.';
+comment on column providers.settings is 'How it is spoken to: headers, what is appended to every address, time limits, the largest response. Everybody who was granted anything reads it: no secret belongs here.';
+
+create table secrets (
+    provider   text        not null,
+    reference  text        not null check (reference ~ '^(env:[A-Za-z_][A-Za-z0-9_]*|file:/.+)$'),
+    changed_at timestamptz not null default _now(),
+    is_shipped boolean     not null default _is_shipping(),
+    primary key (provider, is_shipped)
+);
+comment on table secrets is 'Where the secret of each provider is found; never a secret itself. Readable by nobody but the owner of the extension.';
+comment on column secrets.reference is 'env:NAME or file:/path, resolved at the moment of a call and never earlier.';
 
 create table models (
-    name              text        not null check (name ~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$'),
-    provider          text        not null,
-    api_model         text        not null,
-    context_window    integer     not null check (context_window between 1 and 100000000),
-    max_output_tokens integer     not null check (max_output_tokens between 1 and 100000000),
-    tokenizer         text        not null,
-    input_price       numeric     not null check (input_price between 0 and 1000000),
-    output_price      numeric     not null check (output_price between 0 and 1000000),
-    settings          jsonb       not null default '{}',
-    created_at        timestamptz not null default _now(),
-    is_shipped        boolean     not null default _is_shipping(),
+    name                text        not null check (name ~ '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$'),
+    provider            text        not null,
+    api_model           text        not null,
+    kind                text        not null default 'chat' check (kind in ('chat', 'embedding')),
+    context_window      integer     not null check (context_window between 1 and 100000000),
+    max_output_tokens   integer     not null check (max_output_tokens between 1 and 100000000),
+    tokenizer           text        not null,
+    input_price         numeric     not null check (input_price between 0 and 1000000),
+    output_price        numeric     not null check (output_price between 0 and 1000000),
+    cached_price        numeric     check (cached_price between 0 and 1000000),
+    cache_write_price   numeric     check (cache_write_price between 0 and 1000000),
+    reasoning_price     numeric     check (reasoning_price between 0 and 1000000),
+    max_concurrency     integer     check (max_concurrency > 0),
+    requests_per_minute integer     check (requests_per_minute > 0),
+    tokens_per_minute   integer     check (tokens_per_minute > 0),
+    fallback            text        check (fallback <> name),
+    settings            jsonb       not null default '{}',
+    created_at          timestamptz not null default _now(),
+    is_shipped          boolean     not null default _is_shipping(),
     primary key (name, is_shipped)
 );
 comment on table models is 'Models by the name that recipes and sessions use. Prices are in USD per million tokens.';
+comment on column models.context_window is 'The most tokens that it reads.';
+comment on column models.cached_price is 'Of what is read from the cache of the provider; null: as input_price.';
+comment on column models.cache_write_price is 'Of what is read and written into that cache; null: as input_price.';
+comment on column models.reasoning_price is 'Of what it thought and nobody sees; null: as output_price.';
+comment on column models.max_concurrency is 'A limit of its own within those of its provider, as are those per minute; null: none.';
+comment on column models.fallback is 'Another model that answers in its place when its provider cannot.';
+comment on column models.kind is 'chat writes texts; embedding turns them into vectors.';
 comment on column models.settings is 'What differs between models; for simulator models the faults and the latency they show.';
 
 create table provider_clocks (
-    provider      text primary key,
+    provider      text        not null,
+    model         text        not null default '',
     free_at       timestamptz,
     throttles     integer     not null default 0,
+    failures      integer     not null default 0,
     paused_reason text,
-    changed_at    timestamptz not null default _now()
+    changed_at    timestamptz not null default _now(),
+    primary key (provider, model)
 );
-comment on table provider_clocks is 'Providers that may not be called now: throttled until free_at, or paused until their configuration is mended.';
+comment on table provider_clocks is 'Providers that may not be called now: throttled or failing until free_at, or paused until their configuration is mended.';
+comment on column provider_clocks.free_at is 'Before this nobody calls.';
+comment on column provider_clocks.paused_reason is 'What has to be mended first; nobody calls before.';
+comment on column provider_clocks.model is 'The one model that is meant; empty for all of the provider.';
+comment on column provider_clocks.failures is 'How often in a row the provider failed; from the fifth on it is left alone for a while, then tried with one call.';
 comment on column provider_clocks.throttles is 'How often in a row the provider asked for patience; without a time of its own each doubles the wait.';
 
 create table prompt_templates (

@@ -53,7 +53,7 @@ begin
         raise exception 'lease cannot be %', coalesce(lease::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give a time longer than zero and at most a day.';
     end if;
-    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7(), '{}');
+    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7(), '{}', '{}', '{}');
 end
 $$;
 comment on function claim_jobs(text, integer, interval) is
@@ -61,7 +61,10 @@ comment on function claim_jobs(text, integer, interval) is
 
 -- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its advisory lock.
 -- What is lined up before the floor is known to be gone, so that a claim never walks through what others have finished.
-create function _claim(claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[]) returns setof jobs
+-- Of the lanes that are named no more is taken than there is room for.
+create function _claim(
+    claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[], narrow text[], rooms integer[]
+) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
     -- Planned while the tables are small, it must still be right when they are not.
@@ -69,7 +72,7 @@ create function _claim(claimer text, max_jobs integer, lease interval, with_test
 as $$
 declare
     moment     timestamptz := _now();
-    resting    text[] := _resting_models(moment);
+    resting    text[] := _resting_models(moment) || array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1);
     floor      bigint;
     looked_at  integer := max_jobs;
     -- By place in the table, which cannot change while they are looked at and locked; to find them again costs nothing.
@@ -103,7 +106,7 @@ begin
                     where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority
                       and r.turn >= floor and r.run_at <= moment
                     order by r.turn
-                    limit looked_at
+                    limit least(looked_at, rooms[array_position(narrow, l.name)])
                 ) as q
                 where l.name <> all (resting) and (with_test_jobs or not l.is_test)
                 union all
@@ -165,23 +168,6 @@ begin
             where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority and r.turn >= floor
             order by r.turn
             limit 1) as first), 9223372036854775807);
-end
-$$;
-
--- Models whose provider may not be called now.
-create function _resting_models(moment timestamptz) returns text[]
-    language plpgsql stable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
-    if not exists (select from provider_clocks) then
-        return '{}';
-    end if;
-    return array(
-        select m.name
-        from provider_clocks c
-        join _current_models m on m.provider = c.provider
-        where c.paused_reason is not null or c.free_at > moment);
 end
 $$;
 

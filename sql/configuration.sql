@@ -58,15 +58,17 @@ create function _check_setting(key text, value jsonb) returns void
 as $$
 declare
     expected text := jsonb_typeof(get_config(key));
-    whole    boolean := key not in ('context_safety', 'tier2_max_ratio', 'mmr_lambda', 'retry_base_seconds', 'retry_max_seconds');
-    lowest   numeric := case when key in ('stage_min_models', 'chunk_tokens', 'match_count') then 1 else 0 end;
+    whole    boolean := key not in ('context_safety', 'tier2_max_ratio', 'mmr_lambda', 'retry_base_seconds', 'retry_max_seconds',
+                                       'partial_flush_seconds');
+    lowest   numeric := case when key in ('stage_min_models', 'chunk_tokens', 'match_count') then 1
+                             when key in ('context_safety', 'partial_flush_seconds') then 0.05 else 0 end;
     highest  numeric := case when key in ('context_safety', 'mmr_lambda') then 1 else 1000000 end;
     wanted   text;
 begin
     if key = 'embedding_model' then
         wanted := case when jsonb_typeof(value) not in ('string', 'null') then 'the name of a model, or null' end;
         if jsonb_typeof(value) = 'string' then
-            perform _check_models(array[value #>> '{}']);
+            perform _check_models(array[value #>> '{}'], 'embedding');
         end if;
     elsif key = 'default_models' then
         if jsonb_typeof(value) <> 'array' or exists (select from jsonb_array_elements(value) as e where jsonb_typeof(e) <> 'string') then

@@ -23,7 +23,11 @@ create view blocked with (security_invoker) as
                              then 'its claimer died, and the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
                              else 'its claimer died; the next claim frees it' end
                when m.name is null and j.kind = 'execute' then format('model "%s" does not exist any more', j.model)
-               when j.kind = 'execute' and c.paused_reason is not null then format('provider %s is paused: %s; mend it with add_provider(…)', m.provider, c.paused_reason)
+               when j.kind = 'execute' and c.paused_reason is not null then format('%s is paused: %s; mend it with %s(…)',
+                   case c.paused_model when '' then 'provider ' || m.provider else 'model ' || m.name end, c.paused_reason,
+                   case c.paused_model when '' then 'set_secret(…) or add_provider' else 'add_model' end)
+               when j.kind = 'execute' and c.free_at > at.moment and c.failures >= _breaker_threshold()
+                   then format('provider %s failed %s times in a row and is left alone until %s', m.provider, c.failures, c.free_at)
                when j.kind = 'execute' and c.free_at > at.moment then format('provider %s is throttled until %s, %s in a row', m.provider, c.free_at, c.throttles)
                when j.status = 'retrying' and j.run_at > at.moment
                    then format('tried again at %s; the last attempt failed: %s', j.run_at, j.error_details ->> 'message')
@@ -44,7 +48,7 @@ create view blocked with (security_invoker) as
         where u.unfinished > 0 and child.status <> all (_ended_statuses())
     ) as j
     left join _current_models m on m.name = j.model
-    left join provider_clocks c on c.provider = m.provider
+    left join _model_clocks c on c.model = m.name and not c.is_stood_in_for
     left join lateral (
         select sum(u.unfinished) as unfinished from steps_under_way u
         where u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id) as children on true
@@ -55,7 +59,7 @@ comment on view blocked is 'Every job that is not moving now, with the one cause
 
 create function health(
     out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint, out oldest_due_job interval,
-    out calls_in_flight bigint, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
+    out calls_in_flight bigint, out turn_p99_ms double precision, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -71,7 +75,10 @@ begin
     from claims c, unnest(c.job_ids) as taken(job_id)
     join model_calls o on o.job_id = taken.job_id
     where o.outcome = 'open' and o.claimed_by = c.claimed_by;
-    select coalesce(jsonb_agg(jsonb_build_object('provider', c.provider, 'free_at', c.free_at, 'paused_reason', c.paused_reason)), '[]')
+    turn_p99_ms := _turn_p99_ms();
+    select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+               'provider', c.provider, 'model', nullif(c.model, ''), 'free_at', c.free_at, 'failures', nullif(c.failures, 0),
+               'paused_reason', c.paused_reason)) order by c.provider, c.model), '[]')
     into provider_clocks
     from dialectic.provider_clocks c
     where c.paused_reason is not null or c.free_at > _now();
@@ -90,8 +97,10 @@ begin
         case when library_version <> extension_version
              then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
                          library_version, extension_version) end,
-        (select format('provider %s is paused: %s; mend it with dialectic.add_provider(…)', c.provider, c.paused_reason)
-         from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider limit 1),
+        (select string_agg(format('%s is paused: %s; mend it with dialectic.%s(…)',
+                                  case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
+                                  case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end), '; ' order by c.provider, c.model)
+         from dialectic.provider_clocks c where c.paused_reason is not null),
         (select format('%s jobs belong to claimers that are gone; %s', count(*),
                        case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
                             then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'

@@ -28,13 +28,13 @@ begin
     end if;
     if jsonb_typeof(complete_job.usage) <> 'object' or exists (
         select from jsonb_each(complete_job.usage) as u
-        where u.key in ('input_tokens', 'output_tokens', 'cached_tokens')
+        where u.key in ('input_tokens', 'output_tokens', 'cached_tokens', 'cache_write_tokens', 'reasoning_tokens')
           and not coalesce(case jsonb_typeof(u.value) when 'number' then (u.value #>> '{}')::numeric between 0 and 1000000000000
                                                                      and (u.value #>> '{}')::numeric % 1 = 0
                                                        when 'null' then true end, false)) then
         raise exception 'usage cannot be %', complete_job.usage
             using errcode = 'invalid_parameter_value',
-                  hint = 'Give {"input_tokens", "output_tokens", "cached_tokens"}, whole numbers from 0 on.';
+                  hint = 'Give {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}, whole numbers from 0 on.';
     end if;
     heard := _read_answer(
         (select j.id from jobs j where j.id = complete_job.job and j.makes <> 'text'), complete_job.finish_reason, complete_job.answer);
@@ -79,9 +79,11 @@ as $$
 begin
     if not exists (
         select from _keep_replies(
-            array[job], array[claim_id], array[answer], array[finish_reason], array[(usage ->> 'input_tokens')::bigint],
-            array[(usage ->> 'output_tokens')::bigint], array[(usage ->> 'cached_tokens')::bigint], array[class], array[message],
-            array[retry_after_ms], array[null::integer], array[heard ->> 'content'], array[heard -> 'missing'],
+            array[job], array[claim_id], array[answer], array[finish_reason], array[null::text], array[(usage ->> 'input_tokens')::bigint],
+            array[(usage ->> 'output_tokens')::bigint], array[(usage ->> 'cached_tokens')::bigint],
+            array[(usage ->> 'cache_write_tokens')::bigint], array[(usage ->> 'reasoning_tokens')::bigint], array[false], array[class],
+            array[message], array[retry_after_ms], array[null::integer], array[null::bigint], array['provider'], array[false],
+            array[heard ->> 'content'], array[heard -> 'missing'],
             array[coalesce((heard ->> 'is_complete')::boolean, true)], array[coalesce((heard ->> 'is_final')::boolean, false)])) then
         return 'stale';
     end if;
@@ -148,12 +150,27 @@ begin
 end
 $$;
 
+-- Gives jobs back that were claimed and not called: where they were, and no attempt charged.
+create function _give_back(job_ids uuid[], claim_ids bigint[]) returns void
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    update jobs j
+    set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+        turn = greatest(j.turn, _claim_turn())
+    where j.id = any (_hold_claims(job_ids, claim_ids));
+end
+$$;
+
 -- Keeps a batch of answers and failures, one element of each array a reply; one with a class is a failure. An answer in JSON comes
 -- with its content in normal form, or with the keys it lacks. Returns the jobs whose claim was still theirs: only those are finished.
 create function _keep_replies(
-    job_ids uuid[], claim_ids bigint[], answers text[], finish_reasons text[], tokens_read bigint[], tokens_written bigint[],
-    tokens_cached bigint[], classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[], contents text[],
-    missing jsonb[], complete boolean[], final boolean[]
+    job_ids uuid[], claim_ids bigint[], answers text[], finish_reasons text[], raw_reasons text[], tokens_read bigint[],
+    tokens_written bigint[], tokens_cached bigint[], tokens_cache_write bigint[], tokens_reasoning bigint[], estimated boolean[],
+    classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[], first_byte_ms_ago bigint[], scopes text[],
+    strikes boolean[], contents text[], missing jsonb[], complete boolean[], final boolean[]
 ) returns setof uuid
     language plpgsql
     security definer
@@ -169,30 +186,42 @@ begin
     -- Every call that came back is closed and costed, in time or not; one closed already is left as it is.
     update model_calls c
     set outcome = case when r.job_id <> all (current) then 'late' when r.class is not null then 'failed' else 'answered' end,
+        first_byte_at = moment - make_interval(secs => r.first_byte_ms_ago::double precision / 1000),
         finished_at = moment,
         http_status = r.http_status,
         error_class = r.class,
         error_message = left(r.message, 4000),
         finish_reason = r.finish_reason,
-        input_tokens = coalesce(r.input_tokens, 0),
-        output_tokens = coalesce(r.output_tokens, 0),
-        cached_tokens = coalesce(r.cached_tokens, 0),
-        -- A price per million tokens in dollars is a price per token in micro-dollars.
-        cost = coalesce(ceil(coalesce(r.input_tokens, 0) * m.input_price + coalesce(r.output_tokens, 0) * m.output_price)::bigint, 0)
-    from unnest(job_ids, claim_ids, finish_reasons, tokens_read, tokens_written, tokens_cached, classes, messages, http_statuses)
-        as r(job_id, claim_id, finish_reason, input_tokens, output_tokens, cached_tokens, class, message, http_status)
-    join jobs j on j.id = r.job_id
-    left join _current_models m on m.name = j.model
+        finish_reason_raw = left(r.raw_reason, 200),
+        input_tokens = r.input_tokens,
+        output_tokens = r.output_tokens,
+        cached_tokens = r.cached_tokens,
+        cache_write_tokens = r.cache_write_tokens,
+        reasoning_tokens = r.reasoning_tokens,
+        is_estimated = r.is_estimated,
+        -- In micro-dollars, rounded up once: a price per million tokens in dollars is a price per token in micro-dollars. What was read
+        -- from a cache, or into one, and what was thought may have prices of their own.
+        cost = coalesce((
+            select ceil((r.input_tokens - r.cached_tokens - r.cache_write_tokens) * m.input_price
+                        + r.cached_tokens * coalesce(m.cached_price, m.input_price)
+                        + r.cache_write_tokens * coalesce(m.cache_write_price, m.input_price)
+                        + (r.output_tokens - r.reasoning_tokens) * m.output_price
+                        + r.reasoning_tokens * coalesce(m.reasoning_price, m.output_price))
+            from models m where m.name = c.model order by m.is_shipped limit 1), 0)
+    from (select t.job_id, t.claim_id, t.finish_reason, t.raw_reason, coalesce(t.read, 0), coalesce(t.written, 0), coalesce(t.cached, 0),
+                 coalesce(t.cache_write, 0), coalesce(t.reasoning, 0), t.is_estimated, t.class, t.message, t.http_status, t.first_byte_ms_ago
+          from unnest(job_ids, claim_ids, finish_reasons, raw_reasons, tokens_read, tokens_written, tokens_cached, tokens_cache_write,
+                      tokens_reasoning, estimated, classes, messages, http_statuses, first_byte_ms_ago)
+              as t(job_id, claim_id, finish_reason, raw_reason, read, written, cached, cache_write, reasoning, is_estimated, class, message,
+                   http_status, first_byte_ms_ago))
+        as r(job_id, claim_id, finish_reason, raw_reason, input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens,
+             is_estimated, class, message, http_status, first_byte_ms_ago)
     where c.job_id = r.job_id and c.claim_id = r.claim_id and c.outcome in ('open', 'lost');
-    if exists (select from provider_clocks c where c.throttles > 0) then
-        update provider_clocks c set throttles = 0
-        where c.throttles > 0
-          and c.provider in (select m.provider
-                             from unnest(job_ids, answers) as r(job_id, answer)
-                             join jobs j on j.id = r.job_id
-                             join _current_models m on m.name = j.model
-                             where r.answer is not null);
+    if exists (select from unnest(retry_after_ms, classes) as r(ms, class) where r.ms is not null or r.class is not null)
+        or exists (select from provider_clocks) then
+        perform _move_clocks(job_ids, claim_ids, answers, classes, messages, retry_after_ms, http_statuses, scopes, strikes, moment);
     end if;
+    delete from partials p where p.job_id = any (job_ids);
 
     insert into contributions (id, session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, document_key,
                                lineage_id, reviewer, source_prompt_resource_id, is_header, finish_reason, input_tokens, output_tokens,
@@ -231,8 +260,8 @@ begin
 end
 $$;
 
--- What becomes of jobs that failed: back where they were, tried again later, or failed for good. A throttled provider is left
--- alone until it says, one with a wrong configuration until that is mended; neither costs the job an attempt.
+-- What becomes of jobs that failed: back where they were, tried again later, or failed for good. What the provider is to blame for by
+-- its clock, being throttled or configured wrongly, costs the job no attempt.
 create function _settle_failures(
     job_ids uuid[], classes text[], messages text[], retry_after_ms bigint[], final boolean[], current uuid[], moment timestamptz
 ) returns void
@@ -243,25 +272,6 @@ declare
     base double precision := (get_config('retry_base_seconds') #>> '{}')::double precision;
     most double precision := (get_config('retry_max_seconds') #>> '{}')::double precision;
 begin
-    insert into provider_clocks as c (provider, free_at, throttles, paused_reason, changed_at)
-    select m.provider,
-           max(moment + make_interval(secs => coalesce(r.retry_after_ms::double precision / 1000,
-                                                       least(most, base * 2 ^ least(coalesce(clock.throttles, 0), 20)))))
-               filter (where r.class = 'throttled'),
-           1,
-           max(r.message) filter (where r.class = 'configuration'),
-           moment
-    from unnest(job_ids, classes, messages, retry_after_ms) as r(job_id, class, message, retry_after_ms)
-    join jobs j on j.id = r.job_id
-    join _current_models m on m.name = j.model
-    left join provider_clocks clock on clock.provider = m.provider
-    where r.job_id = any (current) and r.class in ('throttled', 'configuration')
-    group by m.provider
-    order by m.provider
-    on conflict on constraint provider_clocks_pkey do update
-        set free_at = greatest(c.free_at, excluded.free_at), throttles = c.throttles + 1,
-            paused_reason = coalesce(excluded.paused_reason, c.paused_reason), changed_at = excluded.changed_at;
-
     with failure as materialized (
         select r.*, _retry_verdict(
                    case when r.is_final then 'permanent' else r.class end,

@@ -54,8 +54,8 @@ $$;
 -- The artifacts that steps of these stage runs may take, by the types their inputs name, looking among answers and among what is made
 -- of answers in JSON only where there can be any: those of completed steps of the stage run, those of earlier stages from the newest iteration in which that stage completed, and the texts of the project and the stage.
 create function _plan_sources(run_ids uuid[], types text[], with_answers boolean, with_json boolean)
-    returns table (stage_run_id uuid, id uuid, json_id uuid, type text, stage text, step_key text, document_key text, model text,
-                   lineage_id uuid, reviewer text, is_answer boolean, is_previous boolean)
+    returns table (stage_run_id uuid, id uuid, json_id uuid, type text, stage text, document_key text, model text,
+                   lineage_id uuid, reviewer text, is_previous boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -96,8 +96,7 @@ begin
             where r.id = any (run_ids)
         ) as read;
         return query
-            select read.reader, c.id, null::uuid, c.output_type, c.stage, c.step_key, c.document_key, c.model, c.lineage_id, c.reviewer, true,
-                   read.is_previous
+            select read.reader, c.id, null::uuid, c.output_type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer, read.is_previous
             from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
             join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
             join jobs j on j.id = c.job_id and j.status = 'completed'
@@ -112,12 +111,11 @@ begin
     if with_json then
         return query
             -- Of an answer in JSON: its header, its document in the newest version, or the JSON itself where it stays JSON.
-            select made.reader, made.id, made.source_resource_id, made.output_type, made.stage, made.step_key,
-                   made.document_key, made.model, made.lineage_id, made.reviewer, true, made.is_previous
+            select made.reader, made.id, made.source_resource_id, made.output_type, made.stage,
+                   made.document_key, made.model, made.lineage_id, made.reviewer, made.is_previous
             from (
                 select distinct on (read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key)
-                       read.reader, read.is_previous, r.id, r.source_resource_id, r.output_type, r.stage, r.step_key, r.document_key, r.model,
-                       r.lineage_id, r.reviewer
+                       read.reader, read.is_previous, r.id, r.source_resource_id, r.output_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer
                 from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
                 join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
                     and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
@@ -133,7 +131,7 @@ begin
             ) as made;
     end if;
     return query
-        select run.id, r.id, null::uuid, r.resource_type, r.stage, null::text, r.document_key, r.model, r.lineage_id, r.reviewer, false, false
+        select run.id, r.id, null::uuid, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer, false
         from stage_runs run
         join sessions s on s.id = run.session_id
         join resources r on r.project_id = s.project_id and r.resource_type = any (types)
@@ -143,8 +141,7 @@ begin
                    and (r.stage = run.stage or r.resource_type <> 'seed_prompt')))
         union all
         -- Feedback goes with the stage it is on: who reads that in an iteration reads what was said of it then.
-        select read.reader, r.id, null, r.resource_type, r.stage, null, r.document_key, r.model, r.lineage_id, r.reviewer, false,
-               read.is_previous
+        select read.reader, r.id, null, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer, read.is_previous
         from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
         join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
             and r.resource_type = 'user_feedback' and r.job_id is null

@@ -3,12 +3,11 @@
 -- What was planned (job_inputs) is what is sent, and a job that is tried again sends the same prompt again. Nothing here
 -- calls a model, and no secret is in a request.
 
--- What a request is made from, for each of these claimed jobs: its place, its model, and the prompt if one is saved already.
+-- What a request is made from, for each of these claimed jobs: its place, its limits, and the prompt if one is saved already.
 create function _request_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
-                   step_key text, model text, provider text, api text, api_model text, context_window bigint,
-                   max_output_tokens bigint, settings jsonb, call_no bigint, kind text, context_safety double precision, max_ratio double precision,
-                   may_continue boolean, prompt text, turn_prompt text,
+                   step_key text, model text, max_output_tokens bigint, call_no bigint, is_last_attempt boolean, kind text,
+                   context_safety double precision, max_ratio double precision, may_continue boolean, prompt text, turn_prompt text,
                    so_far text, missing text[])
     language plpgsql
     security definer
@@ -19,9 +18,9 @@ begin
         with allowed as materialized (
             select (select c.value #>> '{}' from configuration c where c.key = 'context_safety' order by c.is_shipped limit 1)::double precision as safety,
                    (select c.value #>> '{}' from configuration c where c.key = 'tier2_max_ratio' order by c.is_shipped limit 1)::double precision as ratio)
-        select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model, m.provider,
-               p.api, m.api_model, m.context_window::bigint, least(m.max_output_tokens, run.max_output_tokens)::bigint, m.settings,
-               (select count(*) from model_calls c where c.job_id = j.id) + 1, j.kind, allowed.safety, allowed.ratio, run.continue_until_complete,
+        select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model,
+               run.max_output_tokens::bigint, (select count(*) from model_calls c where c.job_id = j.id) + 1,
+               j.attempt_count > 0 and j.attempt_count >= j.max_retries, j.kind, allowed.safety, allowed.ratio, run.continue_until_complete,
                (select r.content from resources r where r.job_id = j.id and r.resource_type like '%\_prompt'),
                continued.turn_prompt, continued.so_far,
                case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end
@@ -30,8 +29,6 @@ begin
         join sessions s on s.id = j.session_id
         join stage_runs run on run.id = j.stage_run_id
         cross join allowed
-        left join _current_models m on m.name = j.model
-        left join _current_providers p on p.name = m.provider
         left join lateral (
             -- What a job that mends an answer goes by: what was asked first, and what was answered.
             select p.content as turn_prompt, c.content as so_far
@@ -89,9 +86,9 @@ begin
 end
 $$;
 
--- Saves the prompts that are new (the others are null) and opens the calls; returns the jobs whose calls may leave once this is
--- committed.
-create function _open_calls(job_ids uuid[], claim_ids bigint[], prompts text[]) returns setof uuid
+-- Saves the prompts that are new (the others are null) and opens the calls of these models; returns the jobs whose calls may leave once
+-- this is committed.
+create function _open_calls(job_ids uuid[], claim_ids bigint[], prompts text[], providers text[], models text[]) returns setof uuid
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -111,10 +108,9 @@ begin
     on conflict do nothing;
     return query
         insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model)
-        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, m.provider, j.model
-        from unnest(job_ids, claim_ids) as made(job_id, claim_id)
+        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model
+        from unnest(job_ids, claim_ids, providers, models) as made(job_id, claim_id, provider, model)
         join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
-        join _current_models m on m.name = j.model
         on conflict on constraint model_calls_job_id_claim_id_key do nothing
         returning c.job_id;
 end

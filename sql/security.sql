@@ -18,6 +18,7 @@ begin
             ('contributions', 'session_id in (select s.id from dialectic.sessions s)'),
             ('resources', 'project_id in (select p.id from dialectic.projects p)'),
             ('model_calls', 'session_id in (select s.id from dialectic.sessions s)'),
+            ('partials', 'job_id in (select j.id from dialectic.jobs j)'),
             ('notifications', 'owner = (select dialectic._current_owner())'),
             ('definitions', 'id in (select s.definition_id from dialectic.sessions s)'),
             ('lanes', 'false'),
@@ -33,16 +34,21 @@ begin
 end
 $$;
 
--- Everything users make is dumped, and what ships is not.
+-- Where secrets are found concerns nobody, no admin either: the worker reads it as the owner.
+alter table secrets enable row level security;
+create policy nobody_sees on secrets for select using (false);
+
+-- Everything users make is dumped, and what ships is not. Of secrets only the references are there to be dumped.
 do $$
 declare
     name text;
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
-                                'resources', 'model_calls', 'claims', 'notifications', 'definitions', 'claim_ids', 'notifications_id_seq'] loop
+                                'resources', 'model_calls', 'partials', 'claims', 'notifications', 'definitions', 'claim_ids', 'partials_part_no_seq',
+                                'notifications_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
-    foreach name in array array['configuration', 'providers', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
+    foreach name in array array['configuration', 'providers', 'secrets', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
                                 'domain_overlays'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, 'where not is_shipped');
     end loop;
@@ -60,13 +66,13 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_session', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
+                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_breaker_threshold', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_session', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
                                  '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
-                                 '_request_texts', '_request_prompts', '_open_calls', '_keep_replies', '_document_jobs', '_keep_documents', '_combine') then kind = 'admin'
+                                 '_request_texts', '_request_prompts', '_open_calls', '_append_partials', '_catalog', '_clocks', '_give_back', '_keep_replies', '_document_jobs', '_keep_documents', '_combine') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_document_template', 'set_domain', 'define_process', 'define_stage',
-                                 'set_config', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',
+                                 'set_config', 'set_secret', 'import_models', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',
                                  'self_check', 'grant_user', 'grant_admin') then kind = 'admin'
               else true end
 $$;
@@ -83,7 +89,9 @@ begin
             using errcode = 'undefined_object', hint = 'CREATE ROLE it first.';
     end if;
     execute format('grant usage on schema dialectic to %I', role_name);
-    execute format('grant select on all tables in schema dialectic to %I', role_name);
+    execute (select format('grant select on table %s to %I', string_agg(format('dialectic.%I', c.relname), ', '), role_name)
+             from pg_class c
+             where c.relnamespace = 'dialectic'::regnamespace and c.relkind in ('r', 'p', 'v', 'm') and c.relname <> 'secrets');
     for granted in select * from _granted_functions(kind) loop
         execute format('grant execute on routine %s to %I', granted, role_name);
     end loop;

@@ -12,13 +12,17 @@ declare
 begin
     perform pg_advisory_lock(k.space, k.key) from _claimer_key(claimer) as k;
     perform _hold_claimer(k.space, k.key) from _claimer_key(claimer) as k;
+    if kind = 'worker' then
+        -- Its server may have been started with what was missing.
+        delete from provider_clocks c where c.paused_reason is not null;
+    end if;
     return claimer;
 end
 $$;
 
 -- Claims up to "room" jobs for a claimer inside the server, under a claim of this id, but none of the sessions that are known to be
--- held by somebody else; test jobs are left to run_pending.
-create function _take(claimer text, room integer, claim uuid, held uuid[])
+-- held by somebody else, and of narrow lanes no more than there is room for; test jobs are left to run_pending.
+create function _take(claimer text, room integer, claim uuid, held uuid[], narrow text[], rooms integer[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, kind text)
     language plpgsql
     security definer
@@ -33,7 +37,7 @@ begin
     end if;
     return query
         select j.id, j.claim_id, j.session_id, j.kind
-        from _claim(claimer, room, null, not is_worker, claim, held) as j
+        from _claim(claimer, room, null, not is_worker, claim, held, narrow, rooms) as j
         order by j.turn, j.id;
 end
 $$;
@@ -71,8 +75,8 @@ begin
 end
 $$;
 
--- Seconds until the next job can be claimed: 0 when one is due, null when none is coming.
-create function _next_due(with_test_jobs boolean) returns double precision
+-- Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, null when none is coming.
+create function _next_due(with_test_jobs boolean, full_lanes text[]) returns double precision
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -84,7 +88,7 @@ begin
     if not with_test_jobs and get_config('worker_enabled') <> 'true' then
         return null;
     end if;
-    select min(greatest(first.run_at, c.free_at)) into next
+    select min(greatest(first.run_at, case when not c.is_stood_in_for then c.free_at end)) into next
     from (
         select l.name as lane, q.run_at
         from lanes l
@@ -93,19 +97,18 @@ begin
             where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority and r.turn >= floor
             order by r.turn
             limit 1) as q
-        where with_test_jobs or not l.is_test
+        where (with_test_jobs or not l.is_test) and l.name <> all (full_lanes)
         union all
         (select r.lane, r.run_at from ready_jobs r
-         where r.is_delayed and (with_test_jobs or not r.is_test)
+         where r.is_delayed and (with_test_jobs or not r.is_test) and r.lane <> all (full_lanes)
          order by r.run_at
          limit 100)
         union all
         -- A worker outside that lets its lease pass gives its jobs back.
         (select '', c.lease_until from claims c where c.lease_until is not null order by c.lease_until limit 1)
     ) as first
-    left join _current_models m on m.name = first.lane
-    left join provider_clocks c on c.provider = m.provider
-    where c.paused_reason is null;
+    left join _model_clocks c on c.model = first.lane
+    where c.paused_reason is null or c.is_stood_in_for;
     return case when next is not null then greatest(0, extract(epoch from next - _now())) end;
 end
 $$;

@@ -20,14 +20,22 @@ pub(crate) enum Error {
     Json { what: &'static str, source: serde_json::Error },
     #[error("{argument} \"{value}\" is not known")]
     Unknown { argument: &'static str, value: String },
-    #[error("{0}")]
-    Setting(String),
+    #[error("{reason}")]
+    Setting { of: SettingsOf, reason: String },
     #[error("{0}")]
     Definition(#[from] DefinitionError),
     #[error("{0}")]
     Spi(#[from] pgrx::spi::Error),
     #[error("{0}")]
     Gone(String),
+}
+
+/// Whose settings were not what they should be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SettingsOf {
+    Simulator,
+    Model,
+    Provider,
 }
 
 /// Why a transaction of the engine has failed.
@@ -93,12 +101,7 @@ impl From<Error> for ErrorReport {
                 "Compare it with the shape that the comment of the function describes.",
             ),
             Error::Unknown { .. } => (ERRCODE_INVALID_PARAMETER_VALUE, None, "Check the spelling."),
-            Error::Setting(_) => (
-                ERRCODE_INVALID_PARAMETER_VALUE,
-                None,
-                "Simulator models take fail_first, fail_always, fail_class, retry_after_ms, latency_ms, cut_after_tokens, \
-                 malformed_json, drop_connection, panic, refuse, answer_words and seed.",
-            ),
+            Error::Setting { of, .. } => (ERRCODE_INVALID_PARAMETER_VALUE, None, of.known()),
             Error::Definition(_) | Error::Spi(_) => {
                 (ERRCODE_INTERNAL_ERROR, None, "This should not happen; please report it.")
             }
@@ -110,6 +113,26 @@ impl From<Error> for ErrorReport {
         match detail {
             Some(detail) => report.set_detail(detail),
             None => report,
+        }
+    }
+}
+
+impl SettingsOf {
+    /// What there is to choose from.
+    fn known(self) -> &'static str {
+        match self {
+            SettingsOf::Simulator => {
+                "Simulator models take fail_first, fail_always, fail_class, retry_after_ms, latency_ms, cut_after_tokens, \
+                 malformed_json, drop_connection, panic, refuse, answer_words, seed, marker, omit_keys, omit_always and wrap."
+            }
+            SettingsOf::Model => {
+                "Models take dialect, token_parameter, system_role, sampling, parameters, json, prefill, thinking, effort, \
+                 stream_usage and extra_body."
+            }
+            SettingsOf::Provider => {
+                "Providers take headers, query, auth_header, connect_seconds, first_byte_seconds, silence_seconds, \
+                 call_seconds and max_response_bytes."
+            }
         }
     }
 }

@@ -50,16 +50,28 @@ extension_sql_file!(
         worker::wake::_tell_worker
     ]
 );
-extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["define"]);
+extension_sql_file!("../sql/secret.sql", name = "secret", requires = ["define", api::provider::_secret_prefixes]);
+extension_sql_file!(
+    "../sql/model.sql",
+    name = "model",
+    requires = ["secret", api::provider::_check_provider_settings, api::provider::_check_model_settings]
+);
+extension_sql_file!("../sql/import.sql", name = "import", requires = ["model"]);
+extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["import"]);
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
 extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
 extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["project"]);
 extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["notification", api::prompt::_render_seed]);
 extension_sql_file!(
+    "../sql/clock.sql",
+    name = "clock",
+    requires = ["stage", api::job::_breaker_rest, api::job::_breaker_threshold, worker::news::_catalog_changed]
+);
+extension_sql_file!(
     "../sql/claim.sql",
     name = "claim",
     requires = [
-        "stage",
+        "clock",
         api::job::_ready_statuses,
         worker::wake::_claim_floor,
         worker::wake::_raise_floor,
@@ -79,7 +91,8 @@ extension_sql_file!(
         api::plan::_plan_job
     ]
 );
-extension_sql_file!("../sql/document.sql", name = "document", requires = ["finish"]);
+extension_sql_file!("../sql/live.sql", name = "live", requires = ["finish"]);
+extension_sql_file!("../sql/document.sql", name = "document", requires = ["live"]);
 extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["document"]);
 extension_sql_file!("../sql/control.sql", name = "control", requires = ["completion"]);
 extension_sql_file!(
@@ -94,6 +107,7 @@ extension_sql_file!(
     name = "files",
     requires = ["looking", api::path::_artifact_path, api::path::_artifact_paths]
 );
+extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["files"]);
 extension_sql_file!("../sql/security.sql", name = "security", finalize);
 

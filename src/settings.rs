@@ -1,8 +1,10 @@
 //! Server settings, each a private static with a getter. Values that users may change with SQL are in the table
 //! `configuration`; here is only what the server itself must know or what only a superuser may touch.
 
+use crate::worker::http::Policy;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use std::ffi::CString;
+use std::sync::Arc;
 
 /// How far the clock of SQL is moved, in seconds: tests let hours pass in no time.
 static CLOCK_OFFSET: GucSetting<f64> = GucSetting::<f64>::new(0.0);
@@ -12,6 +14,16 @@ static IDENTITY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::ne
 static JWT_ROLES: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"anon, authenticated"));
 /// How many calls one claimer has under way at most.
 static MAX_CONCURRENT_CALLS: GucSetting<i32> = GucSetting::<i32>::new(64);
+
+/// How a reference to a secret may begin.
+static SECRET_PREFIXES: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(Some(c"env:, file:/run/secrets/"));
+/// The hosts that may be called.
+static ALLOWED_HOSTS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"*"));
+/// What calls go through, where they cannot go straight.
+static PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+/// Authorities that are trusted besides those of the platform.
+static CA_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
 /// Where the worker stops and waits, so that tests can end it there.
 static STOP_AT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -55,6 +67,38 @@ pub(crate) fn init() {
         GucFlags::default(),
     );
     GucRegistry::define_string_guc(
+        c"dialectic.secret_prefixes",
+        c"How a reference to a secret may begin.",
+        c"Separated by commas. A reference is env:NAME or file:/path.",
+        &SECRET_PREFIXES,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"dialectic.allowed_hosts",
+        c"The hosts that may be called.",
+        c"Separated by commas; * is any host with a public address.",
+        &ALLOWED_HOSTS,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"dialectic.proxy",
+        c"The proxy that calls go through.",
+        c"The address of an HTTP proxy; none: calls go straight, whatever the environment says.",
+        &PROXY,
+        GucContext::Suset,
+        GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_string_guc(
+        c"dialectic.ca_file",
+        c"A file of certificates of authorities that are trusted too.",
+        c"In PEM, besides those that the platform trusts.",
+        &CA_FILE,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
         c"dialectic.stop_at",
         c"Where the worker stops and waits.",
         c"For tests only: claimed, prompt_saved, calling, answered or between_batches.",
@@ -79,10 +123,26 @@ pub(crate) fn stop_at() -> Option<String> {
     STOP_AT.get().and_then(|value| value.into_string().ok())
 }
 
+pub(crate) fn secret_prefixes() -> String {
+    text(&SECRET_PREFIXES)
+}
+
+/// What the server allows on the way to a provider.
+pub(crate) fn policy() -> Arc<Policy> {
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    Arc::new(Policy {
+        allowed_hosts: text(&ALLOWED_HOSTS),
+        secret_prefixes: secret_prefixes(),
+        proxy: some(text(&PROXY)),
+        ca_file: some(text(&CA_FILE)),
+    })
+}
+
 /// Whether owners are told apart by claims and this role is one whose claims count.
 pub(crate) fn is_jwt_role(role: &str) -> bool {
-    let text = |setting: &'static GucSetting<Option<CString>>| {
-        setting.get().and_then(|value| value.into_string().ok()).unwrap_or_default()
-    };
     text(&IDENTITY) == "jwt" && text(&JWT_ROLES).split(',').any(|listed| listed.trim() == role)
+}
+
+fn text(setting: &'static GucSetting<Option<CString>>) -> String {
+    setting.get().and_then(|value| value.into_string().ok()).unwrap_or_default()
 }

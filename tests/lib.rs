@@ -3,6 +3,7 @@
 //! `dev/cluster run` gives the server (PGHOST, PGPORT, PGUSER). Databases are copied from one that has the extension, made
 //! once per process, and dropped when the test ends. Nothing here waits by sleeping: `eventually` looks until a deadline.
 
+pub mod provider;
 pub mod server;
 mod working;
 

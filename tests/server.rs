@@ -42,12 +42,18 @@ pub struct Standby(Place);
 impl Server {
     /// A server with the library preloaded, fsync on, and these lines more in its configuration.
     pub fn with(configuration: &str) -> Server {
+        Server::in_environment(configuration, &[])
+    }
+
+    /// As `with`, and these variables in the environment of the server.
+    pub fn in_environment(configuration: &str, variables: &[(&str, &str)]) -> Server {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the checkout");
         let mut held = Command::new(root.join("dev/cluster"))
             .args(["run", "life", "--", "bash", "-c", HOLD])
             .env("CLUSTER_PRELOAD", "pg_dialectic")
             .env("CLUSTER_FSYNC", "on")
+            .envs(variables.iter().copied())
             .env("CLUSTER_CONF", format!("log_line_prefix = '%n [%p] '\nmax_worker_processes = 32\n{configuration}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -129,6 +135,11 @@ impl Deref for Standby {
 }
 
 impl Place {
+    /// Where its files are.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
     /// A connection as the superuser, as soon as the server gives one.
     pub fn connect(&self, database: &str) -> Client {
         let mut config = Config::new();
@@ -208,6 +219,20 @@ impl Place {
         let log = std::fs::read_to_string(&self.log).expect("the log");
         let moment = |line: &str| line.split(' ').next().and_then(|first| first.parse().ok());
         log.lines().filter(|line| line.contains(text)).filter_map(moment).collect()
+    }
+
+    /// All that the server has written to its log.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).expect("the log")).into_owned()
+    }
+
+    /// A dump of a database, in SQL.
+    pub fn dump(&self, database: &str) -> String {
+        let port = self.port.to_string();
+        let mut dump = self.command("pg_dump");
+        let made = dump.args(["-h", &self.socket, "-p", &port, "-U", "postgres", database]).output().expect("pg_dump");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        String::from_utf8_lossy(&made.stdout).into_owned()
     }
 
     /// When the server began to accept connections: each time, in order.

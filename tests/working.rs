@@ -36,7 +36,7 @@ pub fn work(client: &mut Client) {
 }
 
 /// Whether nobody inside the server works on a job, and none is due within half a minute.
-fn is_at_rest(client: &mut Client) -> bool {
+pub fn is_at_rest(client: &mut Client) -> bool {
     one(
         client,
         "select not exists ( \

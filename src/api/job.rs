@@ -1,6 +1,7 @@
 //! The statuses, moves, kinds and error classes of jobs for SQL, from the one list in the core; and what becomes of a failure.
 
 use crate::error::Error;
+use dialectic_core::breaker;
 use dialectic_core::job::{Kind, Phase, Status};
 use dialectic_core::provider::Class;
 use dialectic_core::retry::{self, Verdict};
@@ -59,6 +60,20 @@ fn in_phase(phase: Phase) -> Vec<&'static str> {
 #[pg_extern(immutable, parallel_safe)]
 fn _error_classes() -> Vec<&'static str> {
     Class::ALL.map(Class::as_str).to_vec()
+}
+
+/// After how many failures in a row a provider is left alone.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _breaker_threshold() -> i32 {
+    i32::try_from(breaker::THRESHOLD).unwrap_or(i32::MAX)
+}
+
+/// How long a provider is left alone after so many failures in a row, in seconds; null while it is not.
+#[pg_extern(immutable, parallel_safe)]
+pub(crate) fn _breaker_rest(failures: i32, base: f64, most: f64, random: f64) -> Option<f64> {
+    let seconds = |number: f64| Duration::try_from_secs_f64(number).unwrap_or_default();
+    let failures = u32::try_from(failures).unwrap_or(0);
+    breaker::opened(failures, seconds(base), seconds(most), random).map(|rest| rest.as_secs_f64())
 }
 
 /// What becomes of a job whose attempt failed: `{status, charged, after}`, where no status means the one it was claimed from

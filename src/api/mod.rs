@@ -5,9 +5,11 @@ pub(crate) mod clock;
 pub(crate) mod explain;
 pub(crate) mod identity;
 pub(crate) mod job;
+pub(crate) mod knit;
 pub(crate) mod path;
 pub(crate) mod plan;
 pub(crate) mod prompt;
+pub(crate) mod provider;
 pub(crate) mod recipe;
 
 use crate::error::Error;

@@ -7,13 +7,12 @@ use super::encode;
 use crate::error::Error;
 use crate::store::definition::definition;
 use crate::store::reply::Reply;
-use crate::store::{document, request};
+use crate::store::{catalog, document, request};
 use crate::worker::calls::{DEEP_STACK, Rendered, rendered};
 use crate::worker::draft::{self, Rendering};
 use crate::worker::pool::with_signals_blocked;
 use dialectic_core::answer::verdict;
 use dialectic_core::prompt::{self, Templates};
-use dialectic_core::provider::simulator;
 use dialectic_core::render::{self, FrontMatter, Layouts};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -114,30 +113,25 @@ pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
     let Some(draft) = request::drafts(vec![job])?.into_iter().next() else {
         return problem("it is no longer claimed".to_owned());
     };
-    let (rendering, prompt, room) = match Rendering::begin(draft) {
+    let model = catalog::read()?.models.remove(&draft.turn.model);
+    let (rendering, prompt, room) = match Rendering::begin(draft, model) {
         Ok(begun) => begun,
         Err((_, reason)) => return problem(reason),
     };
     let ready = match deep(|| Ok(rendered(prompt, &room)))? {
-        Rendered::Ready(messages, json) => rendering.end(messages, json),
+        Rendered::Ready(messages, json, tokens) => rendering.end(messages, json, tokens),
         Rendered::TooLong(groups) => {
             request::combine(&rendering.claim, &rendering.groups(&groups))?;
             return Ok(JsonB(serde_json::json!({ "request": null })));
         }
         Rendered::Refused(_, reason) => return problem(reason),
     };
-    request::open(vec![(job, ready.claim.id, ready.prompt.as_deref())])?;
+    request::open(vec![(&ready.claim, ready.prompt.as_deref(), &ready.model)])?;
     let JsonB(mut request) = encode("request", &ready.request)?;
     request["job_id"] = job.to_string().into();
     request["claim_id"] = ready.claim.id.into();
-    request["provider"] = ready.provider.into();
+    request["provider"] = ready.model.provider.name.clone().into();
     Ok(JsonB(serde_json::json!({ "request": request })))
-}
-
-/// Refuses settings that the simulator does not know.
-#[pg_extern(immutable, parallel_safe)]
-fn _check_simulator_settings(settings: JsonB) -> Result<(), ErrorReport> {
-    Ok(simulator::check_settings(&settings.0).map_err(Error::Setting)?)
 }
 
 fn bodies_of(value: serde_json::Value) -> Vec<(String, String)> {

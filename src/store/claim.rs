@@ -6,11 +6,11 @@ use crate::error::Error;
 use pgrx::Uuid;
 use std::collections::HashSet;
 
-const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3, $4)";
+const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3, $4, $5, $6)";
 const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
-const NEXT_DUE: &str = "select dialectic._next_due($1)";
+const NEXT_DUE: &str = "select dialectic._next_due($1, $2)";
 
 /// A job that is ours.
 #[derive(Debug, Clone, Copy)]
@@ -42,14 +42,24 @@ impl Work {
     }
 }
 
-/// Claims up to `room` due jobs, recorded as one batch; none of the sessions that somebody else holds.
-pub(crate) fn take(claimer: &str, room: usize, held: &HashSet<Uuid>) -> Result<(Uuid, Vec<Claim>), Error> {
-    let room = i32::try_from(room).unwrap_or(i32::MAX);
+/// Claims up to `room` due jobs, recorded as one batch; none of the sessions that somebody else holds, and of narrow lanes no more
+/// than there is room for.
+pub(crate) fn take(
+    claimer: &str,
+    room: usize,
+    held: &HashSet<Uuid>,
+    narrow: &[(String, usize)],
+) -> Result<(Uuid, Vec<Claim>), Error> {
+    let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let room = number(room);
+    let lanes: Vec<&str> = narrow.iter().map(|(lane, _)| lane.as_str()).collect();
+    let rooms: Vec<i32> = narrow.iter().map(|(_, room)| number(*room)).collect();
     let batch = _uuid_v7();
     let held: Vec<Uuid> = held.iter().copied().collect();
-    let claims = query(TAKE, &[claimer.into(), room.into(), batch.into(), held.into()], |row| {
-        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
-    })?;
+    let claims =
+        query(TAKE, &[claimer.into(), room.into(), batch.into(), held.into(), lanes.into(), rooms.into()], |row| {
+            Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
+        })?;
     Ok((batch, claims))
 }
 
@@ -76,7 +86,7 @@ pub(crate) fn revoked(claims: &[Claim]) -> Result<HashSet<i64>, Error> {
     Ok(query(REVOKED, &[jobs.into(), ids.into()], |row| must(row, 1))?.into_iter().collect())
 }
 
-/// Seconds until the next job can be claimed: 0 when one is due, none when none is coming.
-pub(crate) fn next_due(with_test_jobs: bool) -> Result<Option<f64>, Error> {
-    Ok(query(NEXT_DUE, &[with_test_jobs.into()], |row| row.get::<f64>(1))?.into_iter().next().flatten())
+/// Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, none when none is coming.
+pub(crate) fn next_due(with_test_jobs: bool, full: Vec<String>) -> Result<Option<f64>, Error> {
+    Ok(query(NEXT_DUE, &[with_test_jobs.into(), full.into()], |row| row.get::<f64>(1))?.into_iter().next().flatten())
 }

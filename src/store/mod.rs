@@ -1,9 +1,11 @@
 //! The only user of SPI. One file per noun, typed values in and out; statements are constants beside their one user, and each
 //! calls one function of `sql/`, for many jobs at once.
 
+pub(crate) mod catalog;
 pub(crate) mod claim;
 pub(crate) mod definition;
 pub(crate) mod document;
+pub(crate) mod partial;
 pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod request;

@@ -50,7 +50,7 @@ pub(crate) struct Planned {
 }
 
 /// So many children are enough for one transaction; a plan that has more of its own gets them all.
-const ENOUGH: usize = 500;
+const ENOUGH: usize = 250;
 
 /// Plans these claimed plan jobs; those that are no longer claimed are left out.
 pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Planned, Error> {

@@ -3,24 +3,35 @@
 use super::{must, query};
 use crate::error::Error;
 use crate::store::claim::Claim;
+use crate::worker::http::Heard;
 use dialectic_core::answer::Verdict;
-use dialectic_core::provider::{Class, Outcome};
+use dialectic_core::provider::{Class, Outcome, Scope, Usage};
 use pgrx::{JsonB, Uuid};
+use std::time::Instant;
 
-const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
+     $21, $22)";
+
+const GIVE_BACK: &str = "select dialectic._give_back($1, $2)";
 
 /// What came back for a claim; one with a class is a failure.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Reply {
     pub(crate) answer: Option<String>,
     pub(crate) finish_reason: Option<&'static str>,
-    pub(crate) input_tokens: i64,
-    pub(crate) output_tokens: i64,
-    pub(crate) cached_tokens: i64,
+    /// The same in the provider's own word.
+    pub(crate) finish_raw: Option<String>,
+    pub(crate) usage: Usage,
     pub(crate) class: Option<&'static str>,
     pub(crate) message: Option<String>,
+    /// How long the provider wants to be left alone.
     pub(crate) retry_after_ms: Option<i64>,
     pub(crate) http_status: Option<i32>,
+    pub(crate) first_byte: Option<Instant>,
+    /// Whom a wrong configuration concerns.
+    pub(crate) scope: Scope,
+    /// Whether the provider is to blame for the failure.
+    pub(crate) is_strike: bool,
     /// The answer in normal form, where it is JSON.
     pub(crate) content: Option<String>,
     /// The keys that it lacks.
@@ -28,51 +39,51 @@ pub(crate) struct Reply {
     pub(crate) is_incomplete: bool,
     /// Whether to try again would not help.
     pub(crate) is_final: bool,
+    /// Whether nobody was called: its provider has no room for long.
+    pub(crate) is_back: bool,
 }
 
-/// Keeps answers and failures, finishing their jobs.
+/// Keeps answers and failures, finishing their jobs; those that were never called are given back.
 pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
+    let (back, replies): (Vec<&(Claim, Reply)>, Vec<_>) = replies.iter().copied().partition(|(_, reply)| reply.is_back);
+    if !back.is_empty() {
+        let (jobs, claims): (Vec<Uuid>, Vec<i64>) = back.iter().map(|(claim, _)| (claim.job, claim.id)).unzip();
+        query(GIVE_BACK, &[jobs.into(), claims.into()], |_| Ok(()))?;
+    }
     if replies.is_empty() {
         return Ok(());
     }
-    let (mut jobs, mut claims) = (Vec::new(), Vec::new());
-    let (mut answers, mut finish_reasons) = (Vec::new(), Vec::new());
-    let (mut read, mut written, mut cached) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut classes, mut messages, mut delays, mut codes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut contents, mut missing, mut complete, mut finals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (claim, reply) in replies {
-        jobs.push(claim.job);
-        claims.push(claim.id);
-        answers.push(reply.answer.as_deref());
-        finish_reasons.push(reply.finish_reason);
-        read.push(reply.input_tokens);
-        written.push(reply.output_tokens);
-        cached.push(reply.cached_tokens);
-        classes.push(reply.class);
-        messages.push(reply.message.as_deref());
-        delays.push(reply.retry_after_ms);
-        codes.push(reply.http_status);
-        contents.push(reply.content.as_deref());
-        missing.push(reply.missing.as_ref().map(|keys| JsonB(serde_json::json!(keys))));
-        complete.push(!reply.is_incomplete);
-        finals.push(reply.is_final);
-    }
+    let of = |value: fn(&Reply) -> Option<&str>| replies.iter().map(|(_, reply)| value(reply)).collect::<Vec<_>>();
+    let count = |value: fn(&Usage) -> u64| {
+        replies.iter().map(|(_, reply)| i64::try_from(value(&reply.usage)).unwrap_or(i64::MAX)).collect::<Vec<_>>()
+    };
+    let is = |value: fn(&Reply) -> bool| replies.iter().map(|(_, reply)| value(reply)).collect::<Vec<_>>();
+    let missing = |reply: &Reply| reply.missing.as_ref().map(|keys| JsonB(serde_json::json!(keys)));
+    let ago =
+        |reply: &Reply| reply.first_byte.map(|then| i64::try_from(then.elapsed().as_millis()).unwrap_or(i64::MAX));
     let args = [
-        jobs.into(),
-        claims.into(),
-        answers.into(),
-        finish_reasons.into(),
-        read.into(),
-        written.into(),
-        cached.into(),
-        classes.into(),
-        messages.into(),
-        delays.into(),
-        codes.into(),
-        contents.into(),
-        missing.into(),
-        complete.into(),
-        finals.into(),
+        replies.iter().map(|(claim, _)| claim.job).collect::<Vec<_>>().into(),
+        replies.iter().map(|(claim, _)| claim.id).collect::<Vec<_>>().into(),
+        of(|reply| reply.answer.as_deref()).into(),
+        of(|reply| reply.finish_reason).into(),
+        of(|reply| reply.finish_raw.as_deref()).into(),
+        count(|usage| usage.input_tokens).into(),
+        count(|usage| usage.output_tokens).into(),
+        count(|usage| usage.cached_tokens).into(),
+        count(|usage| usage.cache_write_tokens).into(),
+        count(|usage| usage.reasoning_tokens).into(),
+        is(|reply| reply.usage.estimated).into(),
+        of(|reply| reply.class).into(),
+        of(|reply| reply.message.as_deref()).into(),
+        replies.iter().map(|(_, reply)| reply.retry_after_ms).collect::<Vec<_>>().into(),
+        replies.iter().map(|(_, reply)| reply.http_status).collect::<Vec<_>>().into(),
+        replies.iter().map(|(_, reply)| ago(reply)).collect::<Vec<_>>().into(),
+        of(|reply| Some(if reply.scope == Scope::Model { "model" } else { "provider" })).into(),
+        is(|reply| reply.is_strike).into(),
+        of(|reply| reply.content.as_deref()).into(),
+        replies.iter().map(|(_, reply)| missing(reply)).collect::<Vec<_>>().into(),
+        is(|reply| !reply.is_incomplete).into(),
+        is(|reply| reply.is_final).into(),
     ];
     query(KEEP, &args, |row| must::<Uuid>(row, 1)).map(drop)
 }
@@ -92,30 +103,36 @@ impl Reply {
 
     /// A failure without a call.
     pub(crate) fn failed(class: Class, message: String) -> Self {
-        Reply { class: Some(class.as_str()), message: Some(message.replace('\0', "\u{fffd}")), ..Reply::default() }
+        Reply { class: Some(class.as_str()), message: Some(storable(message)), ..Reply::default() }
     }
 }
 
-impl From<(Outcome, Verdict)> for Reply {
-    fn from((outcome, heard): (Outcome, Verdict)) -> Self {
-        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        match outcome {
-            Outcome::Answer { text, finish_reason, usage, .. } => Reply {
+impl From<(Heard, Verdict)> for Reply {
+    fn from((heard, verdict): (Heard, Verdict)) -> Self {
+        let ms = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let reply = match heard.outcome {
+            Outcome::Answer { text, finish_reason, finish_raw, usage } => Reply {
                 answer: Some(text),
                 finish_reason: Some(finish_reason.as_str()),
-                input_tokens: count(usage.input_tokens),
-                output_tokens: count(usage.output_tokens),
-                cached_tokens: count(usage.cached_tokens),
-                ..Reply::heard(heard)
+                finish_raw: finish_raw.map(storable),
+                usage,
+                retry_after_ms: heard.rest.map(|rest| ms(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))),
+                ..Reply::heard(verdict)
             },
-            Outcome::Failure { class, message, retry_after_ms, http_status, usage, .. } => Reply {
-                input_tokens: count(usage.input_tokens),
-                output_tokens: count(usage.output_tokens),
-                cached_tokens: count(usage.cached_tokens),
-                retry_after_ms: retry_after_ms.map(count),
+            Outcome::Failure { class, message, retry_after_ms, http_status, scope, usage } => Reply {
+                usage,
+                retry_after_ms: retry_after_ms.map(ms),
                 http_status: http_status.map(i32::from),
+                scope,
                 ..Reply::failed(class, message)
             },
-        }
+        };
+        let http_status = heard.http_status.map(i32::from).or(reply.http_status);
+        Reply { first_byte: heard.first_byte, is_strike: heard.is_strike, http_status, ..reply }
     }
+}
+
+/// Without the one character that Postgres cannot store.
+fn storable(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

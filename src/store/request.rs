@@ -2,6 +2,7 @@
 
 use super::{must, query};
 use crate::error::Error;
+use crate::store::catalog::Model;
 use crate::store::claim::{Claim, Work};
 use crate::store::definition::definition;
 use dialectic_core::context::Window;
@@ -12,16 +13,15 @@ use pgrx::{JsonB, Uuid};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, provider, api, \
-     api_model, context_window, max_output_tokens, settings, call_no, kind, context_safety, max_ratio, may_continue, \
-     prompt, turn_prompt, so_far, missing \
+const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, \
+     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, prompt, turn_prompt, so_far, missing \
      from dialectic._request_jobs($1)";
 const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
 const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, depth \
      from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const COMBINE: &str = "select dialectic._combine($1, $2, $3)";
-const OPEN: &str = "select dialectic._open_calls($1, $2, $3)";
+const OPEN: &str = "select dialectic._open_calls($1, $2, $3, $4, $5)";
 
 /// A claimed job on its way to becoming a request.
 #[derive(Debug)]
@@ -29,8 +29,10 @@ pub(crate) struct Draft {
     pub(crate) claim: Claim,
     pub(crate) definition: Arc<Definition>,
     pub(crate) turn: Turn,
-    /// The provider, its api and the rest; none when the model does not exist any more.
-    pub(crate) model: Option<Model>,
+    /// What the prompt has to fit into, of any model.
+    pub(crate) limits: Limits,
+    /// Whether it has no attempt left after this one.
+    pub(crate) is_last_attempt: bool,
     pub(crate) call_no: u32,
     /// The prompt, where an earlier attempt has saved it.
     pub(crate) saved: Option<String>,
@@ -42,14 +44,21 @@ pub(crate) struct Draft {
     pub(crate) artifacts: Vec<(Uuid, u32)>,
 }
 
-/// The model as the catalog has it now.
-#[derive(Debug)]
-pub(crate) struct Model {
-    pub(crate) provider: String,
-    pub(crate) api: String,
-    pub(crate) api_model: String,
-    pub(crate) window: Window,
-    pub(crate) settings: serde_json::Value,
+/// What limits a prompt and its answer whatever the model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The longest answer that the stage wants.
+    pub(crate) output: Option<u64>,
+    pub(crate) safety: f64,
+    pub(crate) ratio: f64,
+}
+
+impl Limits {
+    /// The window of a model within these.
+    pub(crate) fn window(&self, model: &Model) -> Window {
+        let output = self.output.map_or(model.max_output_tokens, |most| most.min(model.max_output_tokens));
+        Window { tokens: model.context_window, output, safety: self.safety, ratio: self.ratio }
+    }
 }
 
 struct Text {
@@ -108,42 +117,34 @@ pub(crate) fn drafts(jobs: Vec<Uuid>) -> Result<Vec<Draft>, Error> {
 fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
     let nothing: Arc<str> = "".into();
     let rows = query(JOBS, &[jobs.into()], |row| {
-        let model = match (row.get::<String>(10)?, row.get::<String>(11)?) {
-            (Some(provider), Some(api)) => Some(Model {
-                provider,
-                api,
-                api_model: row.get(12)?.unwrap_or_default(),
-                window: Window {
-                    tokens: u64::try_from(must::<i64>(row, 13)?).unwrap_or(0),
-                    output: u64::try_from(must::<i64>(row, 14)?).unwrap_or(0),
-                    safety: must(row, 18)?,
-                    ratio: must(row, 19)?,
-                },
-                settings: row.get::<JsonB>(15)?.map_or(serde_json::Value::Null, |settings| settings.0),
-            }),
-            _ => None,
+        let limits = Limits {
+            output: row.get::<i64>(10)?.and_then(|most| u64::try_from(most).ok()),
+            safety: must(row, 14)?,
+            ratio: must(row, 15)?,
         };
         let turn = Turn {
             stage: must(row, 6)?,
             iteration: must(row, 7)?,
             step_key: must(row, 8)?,
             model: must(row, 9)?,
-            is_combine: must::<&str>(row, 17)? == "combine",
+            is_combine: must::<&str>(row, 13)? == "combine",
             original_user_request: Arc::clone(&nothing),
             documents: Vec::new(),
         };
-        let call_no = u32::try_from(must::<i64>(row, 16)?).unwrap_or(u32::MAX);
-        let mending = match (row.get::<String>(22)?, row.get::<String>(23)?) {
-            (Some(turn), Some(so_far)) => Some(Mending { turn, so_far, missing: row.get(24)?.unwrap_or_default() }),
+        let call_no = u32::try_from(must::<i64>(row, 11)?).unwrap_or(u32::MAX);
+        let mending = match (row.get::<String>(18)?, row.get::<String>(19)?) {
+            (Some(turn), Some(so_far)) => Some(Mending { turn, so_far, missing: row.get(20)?.unwrap_or_default() }),
             _ => None,
         };
         Ok((
             (must::<Uuid>(row, 1)?, must::<i64>(row, 2)?, must::<Uuid>(row, 3)?, must::<Uuid>(row, 4)?),
-            (must::<String>(row, 5)?, turn, model, call_no, must::<bool>(row, 20)?, row.get::<String>(21)?, mending),
+            (must::<String>(row, 5)?, turn, limits, must::<bool>(row, 12)?, call_no),
+            (must::<bool>(row, 16)?, row.get::<String>(17)?, mending),
         ))
     })?;
     rows.into_iter()
-        .map(|((job, id, session, project), (definition_id, turn, model, call_no, may_continue, saved, mending))| {
+        .map(|((job, id, session, project), (definition_id, turn, limits, is_last_attempt, call_no), rest)| {
+            let (may_continue, saved, mending) = rest;
             let definition = definition(&definition_id)?;
             let claim = Claim { job, id, session, work: Work::Call };
             Ok(Row {
@@ -152,7 +153,8 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                     claim,
                     definition,
                     turn,
-                    model,
+                    limits,
+                    is_last_attempt,
                     call_no,
                     saved,
                     may_continue,
@@ -212,16 +214,20 @@ pub(crate) fn combine(claim: &Claim, groups: &[Vec<Uuid>]) -> Result<(), Error> 
     query(COMBINE, &args, |_| Ok(())).map(drop)
 }
 
-/// Saves prompts and opens calls; returns the jobs whose calls may leave once this is committed.
-pub(crate) fn open(calls: Vec<(Uuid, i64, Option<&str>)>) -> Result<HashSet<Uuid>, Error> {
+/// Saves prompts and opens calls of these models; returns the jobs whose calls may leave once this is committed.
+pub(crate) fn open(calls: Vec<(&Claim, Option<&str>, &Model)>) -> Result<HashSet<Uuid>, Error> {
     if calls.is_empty() {
         return Ok(HashSet::new());
     }
     let (mut jobs, mut claims, mut prompts) = (Vec::new(), Vec::new(), Vec::new());
-    for (job, claim, prompt) in calls {
-        jobs.push(job);
-        claims.push(claim);
+    let (mut providers, mut models) = (Vec::new(), Vec::new());
+    for (claim, prompt, model) in calls {
+        jobs.push(claim.job);
+        claims.push(claim.id);
         prompts.push(prompt);
+        providers.push(model.provider.name.as_str());
+        models.push(model.name.as_str());
     }
-    Ok(query(OPEN, &[jobs.into(), claims.into(), prompts.into()], |row| must(row, 1))?.into_iter().collect())
+    let args = [jobs.into(), claims.into(), prompts.into(), providers.into(), models.into()];
+    Ok(query(OPEN, &args, |row| must(row, 1))?.into_iter().collect())
 }

@@ -4,6 +4,7 @@
 //! under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up their notices after they
 //! can no longer be undone. The board is lost with the server: whoever starts looks at the tables, not at what was said here.
 
+use dialectic_core::histogram::Histogram;
 use pgrx::pg_sys;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -49,6 +50,8 @@ struct Seat {
     floor: i64,
     /// The lowest turn told of since then.
     told: i64,
+    /// How long the turns of the worker took.
+    turns: Histogram,
 }
 
 const EMPTY: Seat = Seat {
@@ -58,6 +61,7 @@ const EMPTY: Seat = Seat {
     notice: Notice { work: false, revoked: false, leave: false },
     floor: 0,
     told: i64::MAX,
+    turns: Histogram::EMPTY,
 };
 
 struct Board {
@@ -215,6 +219,7 @@ pub(crate) fn sit_down(database: u32, latch: *mut pg_sys::Latch) -> bool {
             seat.latch = latch;
             seat.notice.work = true;
             seat.floor = 0;
+            seat.turns = Histogram::EMPTY;
             board.call_launcher();
             true
         }
@@ -274,6 +279,20 @@ pub(crate) fn raise_floor(database: u32, floor: i64) {
             seat.floor = floor;
         }
     });
+}
+
+/// A turn of the worker took this long.
+pub(crate) fn count_turn(database: u32, micros: u64) {
+    with(|board| {
+        if let Some(seat) = board.seat(database) {
+            seat.turns.count(micros);
+        }
+    });
+}
+
+/// How long the turns of the worker took since it sat down.
+pub(crate) fn turns(database: u32) -> Option<Histogram> {
+    with(|board| board.seat(database).map(|seat| seat.turns)).flatten()
 }
 
 /// Where a database stands; none when it has no seat.

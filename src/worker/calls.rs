@@ -4,27 +4,32 @@
 //! thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way without waiting for
 //! them.
 
-use crate::worker::pool::{Bell, Pool, lock};
+use crate::worker::http::{Heard, Http, Route};
+use crate::worker::pool::{Bell, Pool};
+use crate::worker::stop::Stop;
+use crate::worker::tail::Tail;
 use dialectic_core::answer::{Verdict, Wanted, verdict};
 use dialectic_core::context::{Piece, Window, groups};
 use dialectic_core::definition::{Definition, Manuscript, Mending, Turn};
 use dialectic_core::prompt::{Message, PromptError};
 use dialectic_core::provider::simulator::{self, tokens};
-use dialectic_core::provider::{Class, Outcome, Reply, Request, Scope, Usage};
+use dialectic_core::provider::{Class, Outcome, Request, Scope, Usage};
 use dialectic_core::recipe::{HEADER_CONTEXT, Origin};
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Room for a call.
 const CALL_STACK: usize = 512 << 10;
 /// Room for the deepest template there can be; only what is used of it is ever backed by memory.
 pub(crate) const DEEP_STACK: usize = 256 << 20;
+/// However many calls there are, the main thread has its turn before them.
+const COURTESY: i32 = 15;
 /// Rendering is work, not waiting: more threads than this would not make it faster.
 const RENDERERS: usize = 2;
 
@@ -36,15 +41,15 @@ pub(crate) enum Event {
     /// What the prompt of a job has become.
     Rendered(ClaimId, Rendered),
     /// What a model said, and what there is to keep of it.
-    Replied(ClaimId, Outcome, Verdict),
+    Replied(ClaimId, Heard, Verdict),
     /// A document, or why there is none.
     Documented(ClaimId, Result<String, String>),
 }
 
 /// What a prompt has become.
 pub(crate) enum Rendered {
-    /// Its messages and their JSON.
-    Ready(Vec<Message>, String),
+    /// Its messages, their JSON, and their tokens where those are counted.
+    Ready(Vec<Message>, String, u64),
     /// It does not fit: these groups of its documents, by position, are to be condensed first.
     TooLong(Vec<Vec<usize>>),
     /// Nothing, and why.
@@ -56,6 +61,17 @@ pub(crate) struct Room {
     pub(crate) window: Window,
     /// How often each of its documents was condensed.
     pub(crate) depths: Vec<u32>,
+    /// Whether its tokens are counted in any case.
+    pub(crate) is_counted: bool,
+}
+
+/// What a call thread is given.
+pub(crate) struct Order {
+    pub(crate) request: Request,
+    /// What its answer is read against.
+    pub(crate) wanted: Wanted,
+    /// Where it goes; a model without a provider is asked here.
+    pub(crate) route: Option<Route>,
 }
 
 /// How the messages of a job come about.
@@ -70,15 +86,23 @@ pub(crate) enum Prompt {
 
 enum Task {
     Render(ClaimId, Prompt, Room),
-    Call(ClaimId, Box<(Request, Wanted)>, Arc<Stop>),
+    Call(ClaimId, Box<Order>, Arc<Http>, Line),
     Document(ClaimId, Arc<Definition>, Box<Manuscript>),
+}
+
+/// What is shared with the thread of a call.
+#[derive(Clone, Default)]
+struct Line {
+    stop: Arc<Stop>,
+    tail: Arc<Tail>,
 }
 
 /// The threads of one claimer and what they have under way.
 pub(crate) struct Calls {
+    http: Arc<Http>,
     callers: Pool<Task, Event>,
     renderers: Pool<Task, Event>,
-    under_way: HashMap<ClaimId, Arc<Stop>>,
+    under_way: HashMap<ClaimId, Line>,
     receiver: Receiver<Event>,
     ear: UnixStream,
     bell: Arc<Bell>,
@@ -91,13 +115,14 @@ impl Calls {
         ear.set_nonblocking(true)?;
         let (sender, receiver) = channel();
         let bell = Arc::new(Bell::new(mouth));
-        let pool = |most, stack| {
+        let pool = |most, stack, courtesy| {
             let (sender, bell) = (sender.clone(), Arc::clone(&bell));
-            Pool { most, stack, run, line: Arc::default(), sender, bell }
+            Pool { most, stack, courtesy, run, line: Arc::default(), sender, bell }
         };
         Ok(Calls {
-            callers: pool(usize::MAX, CALL_STACK),
-            renderers: pool(RENDERERS, DEEP_STACK),
+            callers: pool(usize::MAX, CALL_STACK, COURTESY),
+            renderers: pool(RENDERERS, DEEP_STACK, 0),
+            http: Arc::default(),
             under_way: HashMap::new(),
             receiver,
             ear,
@@ -131,17 +156,22 @@ impl Calls {
     }
 
     /// Starts a call on a thread of its own; its answer is read there against what is wanted.
-    pub(crate) fn call(&mut self, claim: ClaimId, request: Request, wanted: Wanted) -> std::io::Result<()> {
-        let stop = Arc::new(Stop::default());
-        self.callers.give(Task::Call(claim, Box::new((request, wanted)), Arc::clone(&stop)))?;
-        self.under_way.insert(claim, stop);
+    pub(crate) fn call(&mut self, claim: ClaimId, order: Order) -> std::io::Result<()> {
+        let line = Line::default();
+        self.callers.give(Task::Call(claim, Box::new(order), Arc::clone(&self.http), line.clone()))?;
+        self.under_way.insert(claim, line);
         Ok(())
+    }
+
+    /// What a call has said since the last time; none when it is speaking in this very moment.
+    pub(crate) fn said(&self, claim: ClaimId) -> Option<String> {
+        self.under_way.get(&claim).and_then(|line| line.tail.take())
     }
 
     /// Ends a call that nobody waits for any more; it comes back as failed.
     pub(crate) fn stop(&self, claim: ClaimId) {
-        if let Some(stop) = self.under_way.get(&claim) {
-            stop.ask();
+        if let Some(line) = self.under_way.get(&claim) {
+            line.stop.ask();
         }
     }
 
@@ -162,35 +192,9 @@ impl Calls {
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        self.under_way.values().for_each(|stop| stop.ask());
+        self.under_way.values().for_each(|line| line.stop.ask());
         self.callers.close();
         self.renderers.close();
-    }
-}
-
-/// Ends a waiting thread early.
-#[derive(Default)]
-struct Stop {
-    asked: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Stop {
-    fn ask(&self) {
-        *lock(&self.asked) = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits until the moment comes or a stop is asked for; true when it was.
-    fn wait_until(&self, moment: Instant) -> bool {
-        let mut asked = lock(&self.asked);
-        while !*asked {
-            let Some(left) = moment.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
-                return false;
-            };
-            asked = self.changed.wait_timeout(asked, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
     }
 }
 
@@ -201,11 +205,12 @@ fn run(task: Task) -> Event {
             let panicked = |_| Rendered::Refused(Class::Permanent, "the template engine panicked".to_owned());
             Event::Rendered(claim, made.unwrap_or_else(panicked))
         }
-        Task::Call(claim, asked, stop) => {
-            let outcome = call(&asked.0, &stop);
-            let heard = catch_unwind(AssertUnwindSafe(|| heard(&outcome, &asked.1)));
-            let heard = heard.unwrap_or_else(|_| refused("the answer could not be read: the reader panicked"));
-            Event::Replied(claim, outcome, heard)
+        Task::Call(claim, order, http, line) => {
+            let heard = catch_unwind(AssertUnwindSafe(|| call(&order, &http, &line)));
+            let heard = heard.unwrap_or_else(|_| Heard::from(failure("the call thread panicked")));
+            let verdict = catch_unwind(AssertUnwindSafe(|| judged(&heard.outcome, &order.wanted)));
+            let verdict = verdict.unwrap_or_else(|_| refused("the answer could not be read: the reader panicked"));
+            Event::Replied(claim, heard, verdict)
         }
         Task::Document(claim, definition, manuscript) => {
             let made = catch_unwind(AssertUnwindSafe(|| definition.document(&manuscript).markdown));
@@ -230,14 +235,14 @@ pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
     };
     // A token has a byte at least, so what is short enough in bytes need not be counted.
     let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
-    if bytes as u64 <= room.window.limit() {
-        return Rendered::Ready(messages, json);
+    if bytes as u64 <= room.window.limit() && !room.is_counted {
+        return Rendered::Ready(messages, json, 0);
     }
     let total = messages.iter().map(|message| tokens(&message.content)).sum();
     let pieces: Vec<Piece> = turn.iter().flat_map(|turn| pieces(turn, &room.depths)).collect();
     let request = turn.as_ref().map_or(0, |turn| tokens(&turn.original_user_request));
     match groups(total, request, &pieces, &room.window) {
-        Ok(groups) if groups.is_empty() => Rendered::Ready(messages, json),
+        Ok(groups) if groups.is_empty() => Rendered::Ready(messages, json, total),
         Ok(groups) => Rendered::TooLong(groups),
         Err(overflow) => Rendered::Refused(Class::ContextWindow, overflow.to_string()),
     }
@@ -259,7 +264,7 @@ fn with_json(made: Result<Vec<Message>, PromptError>) -> Result<(Vec<Message>, S
 }
 
 /// What there is to keep of what came back.
-pub(crate) fn heard(outcome: &Outcome, wanted: &Wanted) -> Verdict {
+fn judged(outcome: &Outcome, wanted: &Wanted) -> Verdict {
     match outcome {
         Outcome::Answer { text, finish_reason, .. } => verdict(*finish_reason, text, wanted),
         Outcome::Failure { message, .. } => refused(message),
@@ -271,12 +276,14 @@ fn refused(reason: &str) -> Verdict {
 }
 
 /// The whole life of a call.
-fn call(request: &Request, stop: &Stop) -> Outcome {
+fn call(order: &Order, http: &Http, line: &Line) -> Heard {
+    if let Some(route) = &order.route {
+        return http.call(&order.request, route, &line.stop, &line.tail);
+    }
     let started = Instant::now();
-    let reply = catch_unwind(AssertUnwindSafe(|| answer(request)))
-        .unwrap_or_else(|_| failure(Class::Transient, "the call thread panicked".to_owned()));
-    if stop.wait_until(started + Duration::from_millis(reply.latency_ms)) {
-        return failure(Class::Transient, "the call was stopped".to_owned()).outcome;
+    let reply = simulator::answer(&order.request);
+    if line.stop.wait_until(started + Duration::from_millis(reply.latency_ms)) {
+        return failure("the call was stopped").into();
     }
     match reply.outcome {
         // The one character that Postgres cannot store.
@@ -285,25 +292,16 @@ fn call(request: &Request, stop: &Stop) -> Outcome {
         }
         outcome => outcome,
     }
+    .into()
 }
 
-fn answer(request: &Request) -> Reply {
-    match request.api.as_str() {
-        "simulator" => simulator::answer(request),
-        other => failure(Class::Configuration, format!("providers of api \"{other}\" cannot be called yet")),
-    }
-}
-
-fn failure(class: Class, message: String) -> Reply {
-    Reply {
-        latency_ms: 0,
-        outcome: Outcome::Failure {
-            class,
-            message,
-            retry_after_ms: None,
-            http_status: None,
-            scope: Scope::Provider,
-            usage: Usage::default(),
-        },
+fn failure(message: &str) -> Outcome {
+    Outcome::Failure {
+        class: Class::Transient,
+        message: message.to_owned(),
+        retry_after_ms: None,
+        http_status: None,
+        scope: Scope::Provider,
+        usage: Usage::default(),
     }
 }

@@ -5,26 +5,34 @@
 //! transaction that fails changes nothing: what was in hand is still in hand, and is gone through one by one until what cannot be
 //! done is found and failed.
 
+mod threads;
+
 use crate::error::Error;
 use crate::settings;
 use crate::store::claim::{self, Claim, Work};
 use crate::store::document;
 use crate::store::reply::{self, Reply};
-use crate::store::request::{self, Draft};
-use crate::store::{self, plan};
-use crate::worker::calls::{Calls, Event, Rendered};
-use crate::worker::draft::{Ready, Rendering};
+use crate::store::request;
+use crate::store::{self, catalog, partial, plan};
+use crate::worker::calls::Calls;
+use crate::worker::draft::Ready;
+use crate::worker::gate::{Gate, News};
 use crate::worker::hand::{Batch, Hand, Thing};
+use crate::worker::news;
 use crate::worker::turn::{Done, Host, Parts, Report};
-use dialectic_core::provider::Class;
 use pgrx::Uuid;
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
+use threads::no_thread;
 
 /// How long a transaction should take; batches grow and shrink to stay below.
-const SHORT: Duration = Duration::from_millis(25);
+const SHORT: Duration = Duration::from_millis(15);
 const SMALLEST_BATCH: usize = 8;
 const LARGEST_BATCH: usize = 512;
+/// So many calls are opened at once: each may need a thread that is yet to be started.
+const OPENED: usize = 64;
+/// Open, claim, keep.
+const STEPS: usize = 3;
 /// So much is done in one transaction rather than in three.
 const LITTLE: usize = 16;
 /// How often a turn claims again because what it planned can be claimed at once.
@@ -40,12 +48,27 @@ pub(crate) struct Engine {
     held: HashSet<Uuid>,
     /// Whether the last turn failed.
     is_careful: bool,
+    gate: Gate,
+    /// With which of its steps a turn begins.
+    next: usize,
 }
 
 impl Engine {
     pub(crate) fn new(claimer: String) -> Result<Self, Error> {
         let calls = Calls::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
-        Ok(Engine { claimer, calls, hand: Hand::default(), batch: 64, held: HashSet::new(), is_careful: false })
+        news::listen();
+        let mut gate = Gate::new();
+        gate.hear(read_news()?);
+        Ok(Engine {
+            claimer,
+            calls,
+            hand: Hand::default(),
+            batch: 64,
+            held: HashSet::new(),
+            is_careful: false,
+            gate,
+            next: 0,
+        })
     }
 
     /// The socket that rings when a thread is done with something.
@@ -63,27 +86,59 @@ impl Engine {
         self.is_idle() && self.hand.is_stuck()
     }
 
+    /// The lanes of which nothing more may be claimed now.
+    pub(crate) fn full_lanes(&self) -> Vec<String> {
+        let lanes = self.gate.lanes(|| self.hand.before_the_gate());
+        lanes.into_iter().filter(|(_, room)| *room == 0).map(|(lane, _)| lane).collect()
+    }
+
+    /// How long nothing happens unless somebody says so: until a provider has room again, or what is being said is put down.
+    pub(crate) fn rest(&self, full: &[String]) -> Option<Duration> {
+        if news::is_there() {
+            return Some(Duration::ZERO);
+        }
+        let speaks = |(_, id): &&(Instant, _)| self.hand.calling.contains_key(id);
+        let first = self.hand.speaking.iter().find(speaks);
+        let flush = first.map(|(due, _)| due.saturating_duration_since(Instant::now()));
+        self.gate.next(full, &self.hand.ready).into_iter().chain(flush).min()
+    }
+
     /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
     pub(crate) fn turn(&mut self, host: &mut impl Host, most: usize, look: bool) -> Result<Report, String> {
         self.listen();
         if !self.hand.replies.is_empty() {
             host.at("answered");
         }
+        self.overhear();
+        self.admit();
         let mut report = Report::default();
         if self.is_careful || self.hand.replies.len() + self.hand.made.len() + self.hand.ready.len() <= LITTLE {
             let parts = Parts { open: true, keep: true, claim: true, look };
             self.step(host, parts, self.room(most), &mut report)?;
         } else {
             // In this order the threads always have something to do: they call while jobs are claimed, and render while answers
-            // are kept.
-            self.step(host, Parts { open: true, look, ..Parts::default() }, 0, &mut report)?;
-            self.step(host, Parts { claim: true, ..Parts::default() }, self.room(most), &mut report)?;
-            self.listen();
-            self.step(host, Parts { keep: true, ..Parts::default() }, 0, &mut report)?;
+            // are kept. What a long turn does not come to is what the next begins with.
+            let begun = Instant::now();
+            for nth in 0..STEPS {
+                let parts = Parts { look: look && nth == 0, ..Parts::default() };
+                match self.next {
+                    0 => self.step(host, Parts { open: true, ..parts }, 0, &mut report)?,
+                    1 => self.step(host, Parts { claim: true, ..parts }, self.room(most), &mut report)?,
+                    _ => {
+                        self.listen();
+                        self.step(host, Parts { keep: true, ..parts }, 0, &mut report)?;
+                    }
+                }
+                self.next = (self.next + 1) % STEPS;
+                if begun.elapsed() > SHORT {
+                    report.is_busy = true;
+                    break;
+                }
+            }
         }
         let in_line = self.hand.waits_for_a_session();
         let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
-        report.is_held_up = in_line || (!self.hand.ready.is_empty() && !waits_for_thread);
+        report.is_held_up = in_line || (self.hand.ready.iter().any(|ready| !ready.is_waiting) && !waits_for_thread);
         // All that was in hand when a transaction failed has been gone through, or is held up.
         let was_careful = self.is_careful;
         self.is_careful &= report.is_busy;
@@ -123,46 +178,15 @@ impl Engine {
         }
     }
 
-    /// Takes in what the threads have done.
-    fn listen(&mut self) {
-        for event in self.calls.events() {
-            match event {
-                Event::Rendered(id, made) => {
-                    if let Some(rendering) = self.hand.rendering.remove(&id) {
-                        self.rendered(rendering, made);
-                    }
-                }
-                Event::Replied(id, outcome, heard) => {
-                    if let Some(claim) = self.hand.calling.remove(&id) {
-                        self.hand.replies.push((claim, Reply::from((outcome, heard))));
-                    }
-                }
-                Event::Documented(id, made) => match (self.hand.making.remove(&id), made) {
-                    (Some(claim), Ok(text)) => self.hand.made.push((claim, text)),
-                    (Some(claim), Err(problem)) => {
-                        self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem)))
-                    }
-                    (None, _) => {}
-                },
-            }
-        }
-    }
-
-    fn rendered(&mut self, of: Rendering, made: Rendered) {
-        match made {
-            Rendered::Ready(messages, json) => self.hand.ready.push_back(of.end(messages, json)),
-            Rendered::TooLong(groups) => self.hand.too_long.push((of.claim, of.groups(&groups))),
-            Rendered::Refused(class, problem) => self.hand.replies.push((of.claim, Reply::failed(class, problem))),
-        }
-    }
-
     /// The work of a transaction. Changes nothing here: it may yet fail.
     fn work(&self, parts: &Parts, room: usize) -> Result<Done, Error> {
-        let mut done = Done::default();
+        let mut done = Done { news: read_news()?, ..Done::default() };
         if parts.look {
-            done.revoked = claim::revoked(&self.hand.calling.values().copied().collect::<Vec<_>>())?;
+            let calling: Vec<Claim> = self.hand.calling.values().map(|calling| calling.claim).collect();
+            done.revoked = claim::revoked(&calling)?;
         }
         claim::let_go(&self.hand.empty)?;
+        partial::append(&self.hand.said)?;
         let most = |wanted: bool, there: usize, thing: Thing| match self.careful() {
             _ if !wanted => 0,
             Some(only) => usize::from(only == thing),
@@ -175,7 +199,8 @@ impl Engine {
         let of = |(claim, _): &(Claim, Vec<Vec<Uuid>>)| claim.session;
         let too_long = self.some(self.hand.too_long.iter(), of, most(parts.keep, usize::MAX, Thing::TooLong));
         let of = |ready: &Ready| ready.claim.session;
-        let ready = self.some(self.hand.ready.iter(), of, most(parts.open, self.free_threads(), Thing::Ready));
+        let through = self.hand.ready.iter().filter(|ready| ready.ticket.is_some());
+        let ready = self.some(through, of, most(parts.open, self.free_threads().min(OPENED), Thing::Ready));
         let of = |claim: &Claim| claim.session;
         let plans = self.some(self.hand.plans.iter(), of, most(parts.claim, usize::MAX, Thing::Plan));
 
@@ -190,7 +215,7 @@ impl Engine {
 
         let opening: Vec<&Ready> = ready.into_iter().filter(|ready| free.contains(&ready.claim.session)).collect();
         done.tried = opening.iter().map(|ready| ready.claim.id).collect();
-        done.opened = request::open(opening.iter().map(|r| (r.claim.job, r.claim.id, r.prompt.as_deref())).collect())?;
+        done.opened = request::open(opening.iter().map(|r| (&r.claim, r.prompt.as_deref(), &*r.model)).collect())?;
 
         let kept: Vec<&(Claim, Reply)> =
             replies.into_iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
@@ -213,6 +238,9 @@ impl Engine {
             let of =
                 |work: Work| claimed.iter().filter(move |claim| claim.work == work).map(|claim| claim.job).collect();
             done.drafts = request::drafts(of(Work::Call))?;
+            // Who added a model and at once a job for it is believed in both.
+            news::accept();
+            done.news.add(read_news()?);
             done.sources = document::sources(of(Work::Render))?;
         }
         if done.kept.is_empty() && done.opened.is_empty() {
@@ -235,7 +263,8 @@ impl Engine {
             if room == 0 || (round > 0 && planned.outcomes.is_empty()) || !planned.left.is_empty() {
                 break;
             }
-            let (batch, claims) = claim::take(&self.claimer, room, &self.held)?;
+            let narrow = self.gate.lanes(|| self.hand.before_the_gate());
+            let (batch, claims) = claim::take(&self.claimer, room, &self.held, &narrow)?;
             if !claims.is_empty() {
                 let claims = claims.iter().map(|claim| claim.id).collect();
                 done.batches.push(Batch { id: batch, claims, is_stuck: false });
@@ -260,6 +289,8 @@ impl Engine {
     /// What was done is committed.
     fn take_in(&mut self, host: &mut impl Host, parts: &Parts, done: Done, report: &mut Report) {
         let kept = done.kept.len();
+        self.gate.hear(done.news);
+        self.hand.said.clear();
         self.hand.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
         self.hand.made.retain(|(claim, _)| !done.kept.contains(&claim.id));
         self.hand.too_long.retain(|(claim, _)| !done.kept.contains(&claim.id));
@@ -278,6 +309,8 @@ impl Engine {
                 opened.push(ready);
             } else if !done.tried.contains(&ready.claim.id) {
                 waiting.push_back(ready);
+            } else if let Some(ticket) = ready.ticket {
+                self.gate.give_back(ticket);
             }
         }
         self.hand.ready = waiting;
@@ -298,13 +331,7 @@ impl Engine {
             host.at("prompt_saved");
         }
         let sent = opened.len();
-        for ready in opened {
-            self.hand.calling.insert(ready.claim.id, ready.claim);
-            if let Err(problem) = self.calls.call(ready.claim.id, ready.request, ready.wanted) {
-                self.hand.calling.remove(&ready.claim.id);
-                self.hand.replies.push((ready.claim, no_thread(&problem)));
-            }
-        }
+        self.start(opened);
         if sent > 0 {
             host.at("calling");
         }
@@ -333,16 +360,6 @@ impl Engine {
         self.is_careful.then(|| self.hand.first(self.free_threads()))
     }
 
-    fn render(&mut self, draft: Draft) {
-        match Rendering::begin(draft) {
-            Ok((rendering, prompt, room)) => match self.calls.render(rendering.claim.id, prompt, room) {
-                Ok(()) => drop(self.hand.rendering.insert(rendering.claim.id, rendering)),
-                Err(problem) => self.hand.replies.push((rendering.claim, no_thread(&problem))),
-            },
-            Err((claim, problem)) => self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem))),
-        }
-    }
-
     /// Batches grow while transactions are short and shrink when they are not.
     fn adapt(&mut self, took: Duration, done: &Done, room: usize) {
         if took > SHORT * 3 / 2 {
@@ -356,10 +373,17 @@ impl Engine {
     fn give_up_one(&mut self, problem: &str) {
         let tried = self.hand.first(self.free_threads());
         self.is_careful &= tried != Thing::Nothing;
-        self.hand.give_up(tried, problem);
+        if let Some(ticket) = self.hand.give_up(tried, problem) {
+            self.gate.give_back(ticket);
+        }
     }
 }
 
-fn no_thread(problem: &std::io::Error) -> Reply {
-    Reply::failed(Class::Transient, format!("no thread for it: {problem}"))
+/// What has changed since the last time; when it cannot be read it is still to be read.
+fn read_news() -> Result<News, Error> {
+    let read = || {
+        let catalog = news::of_catalog().then(catalog::read).transpose()?;
+        Ok(News { catalog, clocks: news::of_clocks().then(catalog::clocks).transpose()? })
+    };
+    read().inspect_err(|_| news::forget())
 }

@@ -3,13 +3,17 @@
 //! Decides which batches of claims are over, and what is tried first when there is need for care. Never touches the database and
 //! never starts a thread.
 
+use crate::store::catalog::Model;
 use crate::store::claim::Claim;
 use crate::store::reply::Reply;
 use crate::worker::calls::ClaimId;
 use crate::worker::draft::{Ready, Rendering};
+use dialectic_core::limits::Ticket;
 use dialectic_core::provider::Class;
 use pgrx::Uuid;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
 
 /// The places.
 #[derive(Default)]
@@ -23,13 +27,24 @@ pub(crate) struct Hand {
     pub(crate) rendering: HashMap<ClaimId, Rendering>,
     /// With documents that do not fit and are condensed first, in these groups.
     pub(crate) too_long: Vec<(Claim, Vec<Vec<Uuid>>)>,
-    /// Rendered, and waiting for a thread.
+    /// Rendered, and waiting at the gate or for a thread.
     pub(crate) ready: VecDeque<Ready>,
-    pub(crate) calling: HashMap<ClaimId, Claim>,
+    pub(crate) calling: HashMap<ClaimId, Calling>,
+    /// Calls that speak, by the moment when what they have said is put down.
+    pub(crate) speaking: VecDeque<(Instant, ClaimId)>,
+    /// What calls have said and nobody has put down yet.
+    pub(crate) said: Vec<(Claim, String)>,
     pub(crate) replies: Vec<(Claim, Reply)>,
     /// Documents that are being made, and those that are.
     pub(crate) making: HashMap<ClaimId, Claim>,
     pub(crate) made: Vec<(Claim, String)>,
+}
+
+/// A job whose model is being called.
+pub(crate) struct Calling {
+    pub(crate) claim: Claim,
+    pub(crate) model: Arc<Model>,
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// Jobs that were claimed in one go.
@@ -68,10 +83,11 @@ impl Hand {
             .chain(self.too_long.iter().map(|(claim, _)| claim.id))
     }
 
-    /// How many jobs stand before those that are claimed next; those of sessions that somebody else holds are in nobody's way.
+    /// How many jobs stand before those that are claimed next; those of sessions that somebody else holds, and those that wait for
+    /// their provider, are in nobody's way.
     pub(crate) fn ahead(&self, held: &HashSet<Uuid>) -> usize {
         let plans = self.plans.iter().filter(|claim| !held.contains(&claim.session)).count();
-        let ready = self.ready.iter().filter(|ready| !held.contains(&ready.claim.session)).count();
+        let ready = self.ready.iter().filter(|ready| !ready.is_waiting && !held.contains(&ready.claim.session)).count();
         plans + self.rendering.len() + ready + self.making.len()
     }
 
@@ -113,15 +129,26 @@ impl Hand {
             (!self.replies.is_empty(), Thing::Reply),
             (!self.made.is_empty(), Thing::Document),
             (!self.too_long.is_empty(), Thing::TooLong),
-            (!self.ready.is_empty() && free_threads > 0, Thing::Ready),
+            (free_threads > 0 && self.ready.iter().any(|ready| ready.ticket.is_some()), Thing::Ready),
             (!self.plans.is_empty(), Thing::Plan),
         ];
         places.into_iter().find(|(is_there, _)| *is_there).map_or(Thing::Nothing, |(_, thing)| thing)
     }
 
+    /// How many calls of each provider are claimed and have not been let through the gate.
+    pub(crate) fn before_the_gate(&self) -> HashMap<&str, usize> {
+        let waiting = self.ready.iter().filter(|ready| ready.ticket.is_none()).map(|ready| &ready.model);
+        let mut counts = HashMap::new();
+        for model in self.rendering.values().map(|rendering| &rendering.model).chain(waiting) {
+            *counts.entry(model.provider.name.as_str()).or_default() += 1;
+        }
+        counts
+    }
+
     /// The first of these cannot be done. A job that cannot go on is failed with the reason; one that cannot even be failed is let
-    /// go, and its claim ends with the claimer.
-    pub(crate) fn give_up(&mut self, thing: Thing, problem: &str) {
+    /// go, and its claim ends with the claimer. Returns what was reserved for it.
+    pub(crate) fn give_up(&mut self, thing: Thing, problem: &str) -> Option<Ticket> {
+        let mut ticket = None;
         let stuck = match thing {
             Thing::Reply => {
                 let (claim, reply) = self.replies.remove(0);
@@ -129,16 +156,23 @@ impl Hand {
                     if let Some(batch) = self.batches.iter_mut().find(|batch| batch.claims.contains(&claim.id)) {
                         batch.is_stuck = true;
                     }
-                    return;
+                    return None;
                 }
                 Some(claim)
             }
             Thing::Document => Some(self.made.remove(0).0),
             Thing::TooLong => Some(self.too_long.remove(0).0),
-            Thing::Ready => self.ready.pop_front().map(|ready| ready.claim),
+            Thing::Ready => {
+                let at = self.ready.iter().position(|ready| ready.ticket.is_some());
+                at.and_then(|at| self.ready.remove(at)).map(|ready| {
+                    ticket = ready.ticket;
+                    ready.claim
+                })
+            }
             Thing::Plan => Some(self.plans.remove(0)),
             Thing::Nothing => None,
         };
         self.replies.extend(stuck.map(|claim| (claim, Reply::failed(Class::Permanent, problem.to_owned()))));
+        ticket
     }
 }

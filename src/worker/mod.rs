@@ -8,12 +8,18 @@ pub(crate) mod calls;
 pub(crate) mod claimer;
 pub(crate) mod draft;
 pub(crate) mod engine;
+pub(crate) mod gate;
 pub(crate) mod hand;
+pub(crate) mod http;
 pub(crate) mod launcher;
+pub(crate) mod news;
 pub(crate) mod pool;
 pub(crate) mod procedure;
+pub(crate) mod secret;
 pub(crate) mod server;
 pub(crate) mod signals;
+pub(crate) mod stop;
+pub(crate) mod tail;
 pub(crate) mod turn;
 pub(crate) mod wake;
 

@@ -42,6 +42,8 @@ impl Bell {
 pub(super) struct Pool<Task, Done> {
     pub(super) most: usize,
     pub(super) stack: usize,
+    /// How far its threads stand back behind the main thread, as `nice` counts it.
+    pub(super) courtesy: i32,
     pub(super) run: fn(Task) -> Done,
     pub(super) line: Arc<Line<Task>>,
     pub(super) sender: Sender<Done>,
@@ -86,7 +88,9 @@ impl<Task: Send + 'static, Done: Send + 'static> Pool<Task, Done> {
 
     fn spawn(&self) -> std::io::Result<()> {
         let (line, sender, bell, run) = (Arc::clone(&self.line), self.sender.clone(), Arc::clone(&self.bell), self.run);
+        let courtesy = self.courtesy;
         let thread = move || {
+            stand_back(courtesy);
             while let Some(task) = line.next() {
                 // The claimer may be gone; then nobody wants to know.
                 let _ = sender.send(run(task));
@@ -125,6 +129,18 @@ impl<Task> Line<Task> {
                 state.threads -= 1;
                 return None;
             }
+        }
+    }
+}
+
+/// The calling thread stands back behind the others: it gets less, and it interrupts nobody when it wakes.
+fn stand_back(courtesy: i32) {
+    if courtesy > 0 {
+        let parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: on Linux both are about the calling thread alone, and to stand back needs no right; where it fails nothing changes.
+        unsafe {
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters);
+            libc::setpriority(libc::PRIO_PROCESS, 0, courtesy);
         }
     }
 }

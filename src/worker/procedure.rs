@@ -17,6 +17,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a session that somebody else holds is looked at.
 const HELD_UP: Duration = Duration::from_millis(20);
+/// How often is looked whether a claim was taken away.
+const LOOK: Duration = Duration::from_millis(50);
+/// The latch is not waited on for less.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Works the queue until nothing is due soon.
 #[pg_extern(
@@ -69,15 +73,19 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
             }
             Some(HELD_UP)
         } else if engine.is_idle() {
-            let due = host.run(|| claim::next_due(true))?.map(Duration::from_secs_f64);
-            match due.filter(|due| left > 0 && *due <= PATIENCE) {
+            let full = engine.full_lanes();
+            let asked = full.clone();
+            let due = host.run(|| claim::next_due(true, asked))?.map(Duration::from_secs_f64);
+            let room = engine.rest(&full);
+            match due.into_iter().chain(room).min().filter(|due| left > 0 && *due <= PATIENCE) {
                 // What is due and was not claimed is held by somebody else.
                 Some(due) => Some(due.max(HELD_UP)),
                 None => break,
             }
         } else {
             // An answer, a claim that is taken away: looked for now and then, for this backend is not told.
-            Some(Duration::from_millis(50))
+            let room = engine.rest(&engine.full_lanes()).map_or(LOOK, |room| room.max(SHORTEST));
+            Some(room.min(LOOK))
         };
         signals::wait(rest, Some(engine.socket()));
     }

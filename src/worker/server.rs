@@ -12,7 +12,7 @@ use crate::worker::{board, claimer, signals};
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 static IS_WORKER: AtomicBool = AtomicBool::new(false);
 
@@ -37,6 +37,8 @@ const SESSION: [(&std::ffi::CStr, &std::ffi::CStr); 14] = [
 
 /// How often a session that somebody else holds is looked at.
 const HELD_UP: Duration = Duration::from_millis(10);
+/// The latch is not waited on for less.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Whether this process is a worker.
 pub(crate) fn is_worker() -> bool {
@@ -65,7 +67,20 @@ pub extern "C-unwind" fn dialectic_worker_main(arg: pg_sys::Datum) {
         pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
     }
     IS_WORKER.store(true, Ordering::Relaxed);
+    allow_sockets();
     serve(database);
+}
+
+/// Lets the process open as many sockets as it may: each call has one, and the server counts on files of its own.
+fn allow_sockets() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: reads and sets a limit of this process alone; where that fails the old one stands.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
 }
 
 #[pg_guard]
@@ -80,16 +95,7 @@ fn serve(database: u32) {
     let Some(extension) = transaction(|| Ok(extension())).ok().flatten() else {
         return board::give_up_unless_told(database);
     };
-    let mut engine = match transaction(|| Engine::new(claimer::open("worker")?)) {
-        Ok(engine) => engine,
-        Err(problem) => {
-            // An extension that is dropped while its worker comes is no failure of the worker.
-            leave_if_gone(database, extension);
-            log!("pg_dialectic worker: {}", problem.message);
-            // SAFETY: nothing is open; the launcher tries again later.
-            unsafe { pg_sys::proc_exit(1) };
-        }
-    };
+    let mut engine = begin(database, extension);
     let mut failures = 0;
     // Statements were planned for tables as they were; when these have grown they are planned anew.
     let (mut claimed, mut plans_fit) = (0, 50);
@@ -105,6 +111,7 @@ fn serve(database: u32) {
             unsafe { pg_sys::proc_exit(1) };
         }
         let mut worker = Worker { extension };
+        let begun = Instant::now();
         let rest = match engine.turn(&mut worker, usize::MAX, notice.revoked) {
             Ok(report) => {
                 failures = 0;
@@ -123,11 +130,30 @@ fn serve(database: u32) {
                 Some(Duration::from_millis(5 << failures))
             }
         };
+        board::count_turn(database, u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
         if rest != Some(Duration::ZERO) {
             report_idle(rest.is_none_or(|rest| rest > Duration::from_millis(100)));
             signals::wait(rest, Some(engine.socket()));
         }
     }
+}
+
+/// Begins to be a claimer. Somebody may be changing the extension in that moment: then it is tried again, a few times.
+fn begin(database: u32, extension: pg_sys::Oid) -> Engine {
+    for rest in [HELD_UP, HELD_UP * 5, HELD_UP * 25] {
+        match transaction(|| Engine::new(claimer::open("worker")?)) {
+            Ok(engine) => return engine,
+            Err(problem) => {
+                // An extension that is dropped while its worker comes is no failure of the worker.
+                leave_if_gone(database, extension);
+                log!("pg_dialectic worker: {}", problem.message);
+                signals::wait(Some(rest), None);
+                signals::heed();
+            }
+        }
+    }
+    // SAFETY: nothing is open; the launcher tries again later.
+    unsafe { pg_sys::proc_exit(1) };
 }
 
 /// Ends the process, on purpose, when the extension it serves is gone; another one that has come meanwhile gets a worker of its own.
@@ -156,9 +182,13 @@ impl Worker {
         if report.is_held_up {
             return Some(HELD_UP);
         }
-        let due = self.transaction(|| claim::next_due(false)).ok().flatten().map(Duration::from_secs_f64);
+        let full = engine.full_lanes();
+        let asked = full.clone();
+        let due = self.transaction(|| claim::next_due(false, asked)).ok().flatten().map(Duration::from_secs_f64);
+        let room = engine.rest(&full);
         // With threads all busy, what is due waits for one of them; with none busy, somebody else holds it.
-        due.filter(|due| engine.is_idle() || !due.is_zero()).map(|due| due.max(HELD_UP))
+        let due = due.filter(|due| engine.is_idle() || !due.is_zero()).map(|due| due.max(HELD_UP));
+        room.map(|room| room.max(SHORTEST)).into_iter().chain(due).min()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::store::claim::Claim;
 use crate::store::document;
 use crate::store::request::Draft;
 use crate::worker::calls::ClaimId;
+use crate::worker::gate::News;
 use crate::worker::hand::Batch;
 use pgrx::Uuid;
 use std::collections::HashSet;
@@ -33,6 +34,8 @@ pub(crate) struct Done {
     pub(crate) claimed: usize,
     pub(crate) planned: usize,
     pub(crate) revoked: HashSet<ClaimId>,
+    /// What has changed in the tables that are kept.
+    pub(crate) news: News,
 }
 
 /// What a transaction is for.

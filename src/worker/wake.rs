@@ -1,7 +1,7 @@
 //! What a transaction has to tell the worker, and when: at its commit, never before, and not at all when it aborts.
 //!
 //! Jobs that became ready, claims that were taken away, an extension that came or went, a database that is being dropped. One
-//! callback a process; what it does at commit cannot fail.
+//! callback a process and one at the very end of a commit; what they do cannot fail.
 
 use crate::worker::board;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -30,6 +30,8 @@ const NOTHING: Saying = Saying { work: false, first_turn: i64::MAX, revoked: fal
 
 thread_local! {
     static SAYING: Cell<Saying> = const { Cell::new(NOTHING) };
+    /// What a transaction that is committed has yet to say.
+    static COMMITTED: Cell<Saying> = const { Cell::new(NOTHING) };
 }
 
 /// Registers, once per process, what happens at the end of a transaction; where the library is preloaded also who is told of
@@ -38,6 +40,7 @@ pub(crate) fn init() {
     // SAFETY: the callback lives as long as the library, which is never unloaded; the hook keeps the one before it.
     unsafe {
         pg_sys::RegisterXactCallback(Some(on_transaction_end), std::ptr::null_mut());
+        pg_sys::RegisterResourceReleaseCallback(Some(on_release), std::ptr::null_mut());
         if super::is_preloaded() {
             static mut BEFORE: pg_sys::object_access_hook_type = None;
             #[pg_guard]
@@ -90,12 +93,7 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
             if let Some(floor) = saying.floor {
                 board::raise_floor(database(), floor);
             }
-            if saying.work || saying.revoked {
-                board::pin(database(), saying.first_turn, saying.work, saying.revoked);
-            }
-            if let Some(database) = saying.drops {
-                board::give_up(database);
-            }
+            COMMITTED.set(saying);
         }
         XACT_EVENT_ABORT => {
             if let Some(database) = SAYING.take().drops {
@@ -113,6 +111,27 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
             .report(PgLogLevel::ERROR);
         }
         _ => {}
+    }
+}
+
+/// The last thing in a commit, when every process has been told which of its copies are old: whoever is called now finds that out as
+/// soon as it looks.
+#[pg_guard]
+unsafe extern "C-unwind" fn on_release(
+    phase: pg_sys::ResourceReleasePhase::Type,
+    _is_commit: bool,
+    is_top_level: bool,
+    _arg: *mut core::ffi::c_void,
+) {
+    if phase != pg_sys::ResourceReleasePhase::RESOURCE_RELEASE_AFTER_LOCKS || !is_top_level {
+        return;
+    }
+    let saying = COMMITTED.take();
+    if saying.work || saying.revoked {
+        board::pin(database(), saying.first_turn, saying.work, saying.revoked);
+    }
+    if let Some(database) = saying.drops {
+        board::give_up(database);
     }
 }
 

@@ -96,7 +96,7 @@ fn a_name_that_cannot_be_one_is_named() {
             ("select dialectic.add_model('two words', 'simulator')", "22023", "two words"),
             ("select dialectic.add_provider('two words', 'simulator')", "22023", "two words"),
             ("select dialectic.add_provider('far', 'openai', 'ftp://far')", "22023", "far"),
-            ("select dialectic.add_provider('far', 'openai')", "22023", "far"),
+            ("select dialectic.add_provider('far', 'openai', '')", "22023", "far"),
             ("select dialectic.set_prompt('Two Words', 'text')", "22023", "Two Words"),
             ("select dialectic.define_process('Two Words', '[]')", "22023", "Two Words"),
             (

@@ -84,6 +84,12 @@ fn a_model_has_a_window_and_prices_that_make_sense() {
             name,
         );
     }
+    for name in ["cached_price", "cache_write_price", "reasoning_price"] {
+        all_refused(&mut client, &with(&model(name), &["-0.01", "1000001", "'NaN'", "'infinity'"]), name);
+    }
+    for name in ["max_concurrency", "requests_per_minute", "tokens_per_minute"] {
+        all_refused(&mut client, &with(&model(name), &["0", "-1", "-2147483648"]), name);
+    }
     all_refused(
         &mut client,
         &["select dialectic.add_model('new', 'simulator', context_window => 4096, max_output_tokens => 4096)"

@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 1] = ["wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 40] = [
+const SURFACE: [(&str, &str); 45] = [
     ("run", "prompt, models, process, domain, name, through, test"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -22,12 +22,15 @@ const SURFACE: [(&str, &str); 40] = [
     ("submit_stage", "session, feedback"),
     ("cancel", "id"),
     ("pause", "id"),
+    ("repair_json", "text"),
     ("resume", "id"),
     ("retry", "id"),
     ("wait", "session, timeout"),
     ("run_pending", "max_jobs"),
     ("progress", "session"),
     ("job_tree", "session"),
+    ("knit", "chunks"),
+    ("live", "job"),
     ("health", ""),
     ("self_check", ""),
     ("define_process", "name, stages, description"),
@@ -37,10 +40,14 @@ const SURFACE: [(&str, &str); 40] = [
     ("set_prompt", "name, body"),
     ("set_domain", "domain"),
     ("render_prompt", "name, vars"),
-    ("add_provider", "name, api, base_url, max_concurrency, requests_per_minute, tokens_per_minute"),
+    ("add_provider", "name, api, base_url, secret, max_concurrency, requests_per_minute, tokens_per_minute, settings"),
+    ("set_secret", "provider, reference"),
+    ("import_models", "price_list, provider"),
     (
         "add_model",
-        "name, provider, api_model, context_window, max_output_tokens, tokenizer, input_price, output_price, settings",
+        "name, provider, api_model, context_window, max_output_tokens, tokenizer, input_price, output_price, settings, \
+         cached_price, cache_write_price, reasoning_price, max_concurrency, requests_per_minute, tokens_per_minute, fallback, \
+         kind",
     ),
     ("set_config", "key, value"),
     ("get_config", "key"),
@@ -60,7 +67,7 @@ const SURFACE: [(&str, &str); 40] = [
 ];
 
 /// Columns that users query, table by table.
-const COLUMNS: [(&str, &str); 10] = [
+const COLUMNS: [(&str, &str); 12] = [
     (
         "sessions",
         "id project_id owner process models current_stage iteration auto_advance status created_at completed_at",
@@ -91,6 +98,12 @@ const COLUMNS: [(&str, &str); 10] = [
     ),
     ("documents", "session_id iteration stage model lineage document_key path content version stale tokens cost"),
     ("configuration", "key value description"),
+    ("providers", "name api base_url max_concurrency requests_per_minute tokens_per_minute settings"),
+    (
+        "models",
+        "name provider api_model kind context_window max_output_tokens tokenizer input_price output_price cached_price \
+         cache_write_price reasoning_price max_concurrency requests_per_minute tokens_per_minute fallback settings",
+    ),
 ];
 
 fn fresh() -> (Database, Client) {

@@ -200,6 +200,7 @@ fn the_database_that_is_dumped_has_jobs_in_every_status_and_calls_of_every_outco
     for table in [
         "configuration",
         "providers",
+        "secrets",
         "models",
         "prompt_templates",
         "document_templates",
@@ -315,7 +316,7 @@ fn nothing_that_ships_is_dumped() {
     define(&mut client);
     let with_own = dumped_rows(&database);
     for (table, rows) in &with_own {
-        let own = "configuration document_templates domain_overlays domains models processes prompt_templates providers stages"
+        let own = "configuration document_templates domain_overlays domains models processes prompt_templates providers secrets stages"
             .contains(table.as_str());
         assert_eq!(own, !rows.is_empty(), "{table}: {rows:#?}");
     }

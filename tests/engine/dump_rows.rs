@@ -29,9 +29,12 @@ pub(crate) fn define(client: &mut Client) {
     client
         .batch_execute(
             r#"
-            select dialectic.add_provider('own-gateway', 'openai', 'https://models.example/v1', max_concurrency => 3);
+            select dialectic.add_provider('own-gateway', 'openai', 'https://models.example/v1', secret => 'env:OWN_KEY', max_concurrency => 3,
+                                          settings => '{"headers": {"x-team": "ours"}}');
+            select dialectic.set_secret('openai', 'file:/run/secrets/openai');
             select dialectic.add_provider('simulator', 'simulator', requests_per_minute => 6000);
-            select dialectic.add_model('own-model', 'own-gateway', input_price => 1.250, output_price => 10);
+            select dialectic.add_model('own-model', 'own-gateway', input_price => 1.250, output_price => 10, cached_price => 0.125,
+                                       requests_per_minute => 60, fallback => 'sim-a', settings => '{"json": "schema"}');
             select dialectic.add_model('sim-b', 'simulator', settings => '{"answer_words": 30}');
             select dialectic.add_model('sim-d', 'simulator', input_price => 3);
             select dialectic.set_prompt('own_prompt', E'First version, with a tab\t, a back\\slash and ''quotes'': {{ original_user_request }}');
@@ -67,9 +70,11 @@ pub(crate) fn fill(client: &mut Client) {
     // What a provider that has had enough leaves behind: known to the running server only.
     client
         .batch_execute(
-            "insert into dialectic.provider_clocks (provider, paused_reason) values ('own-gateway', 'no key')",
+            "insert into dialectic.provider_clocks (provider, paused_reason) values ('own-gateway', 'no key'); \
+             insert into dialectic.partials (job_id, claim_id, content) \
+             select job_id, claim_id, 'So far' from dialectic.model_calls where outcome = 'open' limit 1",
         )
-        .expect("a clock");
+        .expect("a clock, and what an open call has said");
 }
 
 fn finish_sessions(client: &mut Client) {

@@ -73,7 +73,12 @@ fn a_paused_provider_and_claims_of_the_dead_are_named() {
         .execute("select dialectic.fail_job(c.id, c.claim_id, 'configuration', 'no such key') from dialectic.claim_jobs('worker', 1) c", &[])
         .expect("fail_job");
     // Both jobs are due, but their provider is paused: working the queue would not help.
-    has_problems(&mut client, &["provider simulator is paused: no such key; mend it with dialectic.add_provider(…)"]);
+    has_problems(
+        &mut client,
+        &[
+            "provider simulator is paused: no such key; mend it with dialectic.set_secret(…) or dialectic.add_provider(…)",
+        ],
+    );
 
     client.batch_execute("delete from dialectic.provider_clocks").expect("mended");
     let (mut claimer, name) = claimer(&database);

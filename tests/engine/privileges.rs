@@ -93,7 +93,7 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 16] = [
+const ADMIN_ONLY: [&str; 18] = [
     "add_model",
     "add_provider",
     "claim_jobs",
@@ -103,6 +103,7 @@ const ADMIN_ONLY: [&str; 16] = [
     "fail_job",
     "grant_admin",
     "grant_user",
+    "import_models",
     "job_request",
     "run_pending",
     "self_check",
@@ -110,6 +111,7 @@ const ADMIN_ONLY: [&str; 16] = [
     "set_document_template",
     "set_domain",
     "set_prompt",
+    "set_secret",
 ];
 
 #[test]

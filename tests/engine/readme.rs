@@ -104,6 +104,20 @@ fn a_recipe_of_your_own_runs_as_it_is_written() {
 }
 
 #[test]
+fn real_models_are_added_as_it_is_written() {
+    let database = Database::new();
+    printed(&database, &examples(Some("Real models")));
+    let mut client = database.connect();
+    let added: Vec<String> = column(
+        &mut client,
+        "select m.name || ' ' || m.fallback || ' ' || s.reference from dialectic.models m join dialectic.secrets s using (provider) where not m.is_shipped",
+        &[],
+    );
+    assert_eq!(added, ["house-large gpt-5-mini env:GATEWAY_KEY"]);
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.secrets", &[]), 3);
+}
+
+#[test]
 fn the_readme_names_every_public_function_and_none_that_is_not_there() {
     let database = Database::new();
     let mut client = database.connect();

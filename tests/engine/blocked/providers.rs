@@ -49,7 +49,11 @@ fn a_provider_that_is_paused_or_throttled_is_named() {
         &mut client,
         &[
             ("plan", "sim-a", WAITS_FOR_ONE),
-            ("execute", "sim-a", "provider simulator is paused: no luck; mend it with add_provider(…)"),
+            (
+                "execute",
+                "sim-a",
+                "provider simulator is paused: no luck; mend it with set_secret(…) or add_provider(…)",
+            ),
         ],
     );
 }

@@ -31,7 +31,15 @@ select dialectic.grant_user('nobody_of_that_name');
 -- Definitions
 select dialectic.add_provider('far', 'telepathy');
 \echo :LAST_ERROR_SQLSTATE
-select dialectic.add_provider('far', 'openai');
+select dialectic.add_provider('far', 'openai', 'ftp://far');
+\echo :LAST_ERROR_SQLSTATE
+select dialectic.add_provider('far', 'openai', settings => '{"mood": "bad"}');
+\echo :LAST_ERROR_SQLSTATE
+select dialectic.add_model('m', 'openai', settings => '{"mood": "bad"}');
+\echo :LAST_ERROR_SQLSTATE
+select dialectic.set_secret('openai', 'a-key-that-is-no-reference');
+\echo :LAST_ERROR_SQLSTATE
+select dialectic.set_secret('openai', 'file:/etc/shadow');
 \echo :LAST_ERROR_SQLSTATE
 select dialectic.add_model('m', 'nowhere');
 \echo :LAST_ERROR_SQLSTATE

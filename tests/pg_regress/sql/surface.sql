@@ -50,9 +50,9 @@ select string_agg(p.proname, ' ' order by p.proname) filter (where has_function_
 from pg_proc p
 where p.pronamespace = 'dialectic'::regnamespace and p.proname like '\_%';
 
--- Everyone granted reads, nobody granted writes.
+-- Everyone granted reads all but where secrets are found, nobody granted writes.
 select r.rolname as role, has_schema_privilege(r.rolname, 'dialectic', 'usage') as usage, has_schema_privilege(r.rolname, 'dialectic', 'create') as creates,
-       count(*) filter (where has_table_privilege(r.rolname, c.oid, 'select')) = count(*) as reads_all,
+       string_agg(c.relname, ' ') filter (where has_schema_privilege(r.rolname, 'dialectic', 'usage') and not has_table_privilege(r.rolname, c.oid, 'select')) as reads_not,
        count(*) filter (where has_table_privilege(r.rolname, c.oid, 'select')) as reads,
        count(*) filter (where has_table_privilege(r.rolname, c.oid, 'insert, update, delete, truncate, references, trigger')) as writes
 from pg_roles r, pg_class c

@@ -1,0 +1,128 @@
+//! What a claimer knows of providers and models, and of the clocks of providers: read when it has changed, and kept.
+
+use super::{must, query};
+use crate::error::Error;
+use dialectic_core::limits::Allowance;
+use dialectic_core::provider::traits::Manner;
+use pgrx::JsonB;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CATALOG: &str = "select model, provider, api, base_url, manner, secret, api_model, context_window, max_output_tokens, settings, \
+     fallback, model_concurrency, model_requests, model_tokens, provider_concurrency, provider_requests, provider_tokens \
+     from dialectic._catalog()";
+const CLOCKS: &str = "select provider, model, rests, is_paused, is_tried from dialectic._clocks()";
+const FLUSH: &str = "select (dialectic.get_config('partial_flush_seconds') #>> '{}')::double precision";
+
+/// Where models are called.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Provider {
+    pub(crate) name: String,
+    pub(crate) api: String,
+    pub(crate) base_url: String,
+    pub(crate) manner: Manner,
+    /// What the secret is known by; never the secret.
+    pub(crate) secret: Option<String>,
+    pub(crate) allowance: Allowance,
+}
+
+/// A model as the catalog has it now.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) name: String,
+    pub(crate) provider: Arc<Provider>,
+    pub(crate) api_model: String,
+    pub(crate) context_window: u64,
+    pub(crate) max_output_tokens: u64,
+    pub(crate) settings: serde_json::Value,
+    /// Who answers in its place when its provider cannot.
+    pub(crate) fallback: Option<String>,
+    pub(crate) allowance: Allowance,
+}
+
+impl Model {
+    /// Whether its tokens are limited, and so have to be counted.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.allowance.tokens_per_minute.is_some() || self.provider.allowance.tokens_per_minute.is_some()
+    }
+}
+
+/// All models by name.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) models: HashMap<String, Arc<Model>>,
+    /// How often what is being said is put down.
+    pub(crate) flush_every: Duration,
+}
+
+/// The clock of a provider, or of one of its models.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    pub(crate) provider: String,
+    /// Empty for all models of the provider.
+    pub(crate) model: String,
+    pub(crate) rests: Duration,
+    pub(crate) is_paused: bool,
+    /// Whether it is tried with one call at a time.
+    pub(crate) is_tried: bool,
+}
+
+/// Reads the catalog.
+pub(crate) fn read() -> Result<Catalog, Error> {
+    let mut providers: HashMap<String, Arc<Provider>> = HashMap::new();
+    let rows = query(CATALOG, &[], |row| {
+        let number = |column| row.get::<i32>(column).map(|n| n.and_then(|n| u32::try_from(n).ok()));
+        let allowance = |first: usize| -> Result<Allowance, pgrx::spi::Error> {
+            Ok(Allowance {
+                concurrency: number(first)?,
+                requests_per_minute: number(first + 1)?,
+                tokens_per_minute: number(first + 2)?,
+            })
+        };
+        let name: String = must(row, 2)?;
+        let provider = match providers.get(&name) {
+            Some(provider) => Arc::clone(provider),
+            None => {
+                // What cannot be read was checked by an older version; the defaults will do.
+                let manner = Manner::read(&must::<JsonB>(row, 5)?.0).unwrap_or_default();
+                let provider = Arc::new(Provider {
+                    name: name.clone(),
+                    api: must(row, 3)?,
+                    base_url: must(row, 4)?,
+                    manner,
+                    secret: row.get(6)?,
+                    allowance: allowance(15)?,
+                });
+                providers.insert(name, Arc::clone(&provider));
+                provider
+            }
+        };
+        Ok(Arc::new(Model {
+            name: must(row, 1)?,
+            provider,
+            api_model: must(row, 7)?,
+            context_window: u64::try_from(must::<i64>(row, 8)?).unwrap_or(0),
+            max_output_tokens: u64::try_from(must::<i64>(row, 9)?).unwrap_or(0),
+            settings: must::<JsonB>(row, 10)?.0,
+            fallback: row.get(11)?,
+            allowance: allowance(12)?,
+        }))
+    })?;
+    let flush = query(FLUSH, &[], |row| row.get::<f64>(1))?.into_iter().next().flatten();
+    let models = rows.into_iter().map(|model| (model.name.clone(), model)).collect();
+    Ok(Catalog { models, flush_every: flush.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or_default() })
+}
+
+/// Reads the clocks; a provider without one is free.
+pub(crate) fn clocks() -> Result<Vec<Clock>, Error> {
+    query(CLOCKS, &[], |row| {
+        Ok(Clock {
+            provider: must(row, 1)?,
+            model: must(row, 2)?,
+            rests: row.get::<f64>(3)?.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or_default(),
+            is_paused: must(row, 4)?,
+            is_tried: must(row, 5)?,
+        })
+    })
+}

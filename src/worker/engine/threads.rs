@@ -1,0 +1,137 @@
+//! What the engine gives to its threads, and takes in from them: prompts to render, calls to make, what is being said meanwhile.
+//!
+//! Nothing here touches the database: what came back is put in hand, and kept by the next transaction.
+
+use super::Engine;
+use crate::settings;
+use crate::store::reply::Reply;
+use crate::store::request::Draft;
+use crate::worker::calls::{Event, Order, Rendered};
+use crate::worker::draft::{Ready, Rendering};
+use crate::worker::hand::Calling;
+use crate::worker::http::Route;
+use dialectic_core::provider::Class;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// So many are put down at once; the others speak on meanwhile.
+const SPEAKERS: usize = 64;
+
+impl Engine {
+    /// Takes in what the threads have done.
+    pub(super) fn listen(&mut self) {
+        for event in self.calls.events() {
+            match event {
+                Event::Rendered(id, made) => {
+                    if let Some(rendering) = self.hand.rendering.remove(&id) {
+                        self.rendered(rendering, made);
+                    }
+                }
+                Event::Replied(id, heard, verdict) => {
+                    if let Some(calling) = self.hand.calling.remove(&id) {
+                        self.replied(calling, Reply::from((heard, verdict)));
+                    }
+                }
+                Event::Documented(id, made) => match (self.hand.making.remove(&id), made) {
+                    (Some(claim), Ok(text)) => self.hand.made.push((claim, text)),
+                    (Some(claim), Err(problem)) => {
+                        self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem)))
+                    }
+                    (None, _) => {}
+                },
+            }
+        }
+    }
+
+    /// A call came back: what it has used is known, and a provider that asks for patience gets it at once.
+    fn replied(&mut self, calling: Calling, reply: Reply) {
+        if let Some(ticket) = calling.ticket {
+            self.gate.settle(&calling.model, ticket, &reply.usage);
+        }
+        let is_throttled = reply.class == Some(Class::Throttled.as_str());
+        if is_throttled || (reply.class.is_none() && reply.retry_after_ms.is_some()) {
+            let time = reply.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+            self.gate.rest(&calling.model.provider.name, time);
+        }
+        if is_throttled {
+            self.gate.narrow(&calling.model.provider.name);
+        } else if reply.is_strike {
+            self.gate.strike(&calling.model.provider.name);
+        }
+        self.hand.replies.push((calling.claim, reply));
+    }
+
+    /// Takes down, each in its time, what calls have said.
+    pub(super) fn overhear(&mut self) {
+        self.hand.said.retain(|(claim, _)| self.hand.calling.contains_key(&claim.id));
+        let now = Instant::now();
+        for _ in self.hand.said.len()..SPEAKERS {
+            if self.hand.speaking.front().is_none_or(|(due, _)| now < *due) {
+                break;
+            }
+            let Some((_, id)) = self.hand.speaking.pop_front() else { break };
+            let Some(calling) = self.hand.calling.get(&id) else { continue };
+            if let Some(text) = self.calls.said(id).filter(|text| !text.is_empty()) {
+                self.hand.said.push((calling.claim, text));
+            }
+            self.hand.speaking.push_back((now + self.gate.flush_every(), id));
+        }
+    }
+
+    fn rendered(&mut self, of: Rendering, made: Rendered) {
+        match made {
+            Rendered::Ready(messages, json, tokens) => self.hand.ready.push_back(of.end(messages, json, tokens)),
+            Rendered::TooLong(groups) => self.hand.too_long.push((of.claim, of.groups(&groups))),
+            Rendered::Refused(class, problem) => self.hand.replies.push((of.claim, Reply::failed(class, problem))),
+        }
+    }
+
+    /// Lets calls through the gate for which there are threads; those that would wait there for long are given back.
+    pub(super) fn admit(&mut self) {
+        let free = self.free_threads();
+        let shut = self.gate.admit(&mut self.hand.ready, &self.held, free);
+        if shut.is_empty() {
+            return;
+        }
+        let goes = |ready: &Ready| ready.ticket.is_none() && shut.contains(&ready.model.provider.name);
+        let (back, stay): (VecDeque<Ready>, _) = std::mem::take(&mut self.hand.ready).into_iter().partition(goes);
+        self.hand.ready = stay;
+        let reply = || Reply { is_back: true, ..Reply::default() };
+        self.hand.replies.extend(back.into_iter().map(|ready| (ready.claim, reply())));
+    }
+
+    /// Starts calls that are opened.
+    pub(super) fn start(&mut self, opened: Vec<Ready>) {
+        let policy = settings::policy();
+        for ready in opened {
+            let Ready { claim, model, request, wanted, ticket, .. } = ready;
+            let is_far = request.api != "simulator";
+            let route = is_far.then(|| Route { provider: Arc::clone(&model.provider), policy: Arc::clone(&policy) });
+            if is_far {
+                self.hand.speaking.push_back((Instant::now() + self.gate.flush_every(), claim.id));
+            }
+            self.hand.calling.insert(claim.id, Calling { claim, model, ticket });
+            if let Err(problem) = self.calls.call(claim.id, Order { request, wanted, route })
+                && let Some(calling) = self.hand.calling.remove(&claim.id)
+            {
+                self.replied(calling, no_thread(&problem));
+            }
+        }
+    }
+
+    pub(super) fn render(&mut self, draft: Draft) {
+        let model = self.gate.answering(&draft.turn.model, draft.is_last_attempt).cloned();
+        match Rendering::begin(draft, model) {
+            Ok((rendering, prompt, room)) => match self.calls.render(rendering.claim.id, prompt, room) {
+                Ok(()) => drop(self.hand.rendering.insert(rendering.claim.id, rendering)),
+                Err(problem) => self.hand.replies.push((rendering.claim, no_thread(&problem))),
+            },
+            Err((claim, problem)) => self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem))),
+        }
+    }
+}
+
+pub(super) fn no_thread(problem: &std::io::Error) -> Reply {
+    Reply::failed(Class::Transient, format!("no thread for it: {problem}"))
+}

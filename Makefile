@@ -1,7 +1,7 @@
 # A thin list of what can be done; the work is in dev/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test bench fmt clean-clusters
+.PHONY: help setup install demo test test-live bench fmt clean-clusters
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 24
@@ -18,6 +18,10 @@ demo: setup ## run a prompt on the simulator in a private cluster; KEEP=1 leaves
 
 test: setup ## formatting, lints, and every layer of tests; LAYERS="core regress" for some
 	@dev/test $(LAYERS)
+
+test-live: setup ## ask real models: the cheapest of every provider whose key is in the environment
+	@dev/install
+	@dev/test-live
 
 bench: setup ## measure a release build against what it promises; ROWS="calls latency" for some; JSON in target/bench.json
 	@PROFILE=release dev/install

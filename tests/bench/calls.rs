@@ -13,41 +13,50 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-const MODELS: [&str; 4] = ["bench-a", "bench-b", "bench-c", "bench-d"];
+pub(crate) const MODELS: [&str; 4] = ["bench-a", "bench-b", "bench-c", "bench-d"];
 /// n, then n², then n³+n²+n.
 const CALLS_PER_ESSAY: i32 = 4 + 16 + 64 + 16 + 4;
 /// Enough for the shortest answer, hardly more.
-const WORDS: i32 = 375;
+pub(crate) const WORDS: i32 = 375;
 /// The shortest prompt and the shortest answer that count.
 const PROMPT: i32 = 4096;
 const ANSWER: i32 = 2048;
 
 pub(crate) fn measure() -> Vec<Figure> {
     let essays = sized(50, 2);
-    let runs: Vec<(f64, Value)> = (0..3).map(|_| run(essays)).collect();
-    let rates: Vec<f64> = runs.iter().map(|run| run.0).collect();
-    let details: Vec<&Value> = runs.iter().map(|run| &run.1).collect();
+    let (rate, details) = median_of_three(essays, simulated);
     let wide = {
         let _setting = Setting::new("dialectic.max_concurrent_calls", 256);
-        run(essays)
+        run(essays, simulated)
     };
     vec![
         Figure::new(
             format!("model calls per second, {essays} essays by 4 models at once"),
-            median(&rates),
+            rate,
             "/s",
             Bound::AtLeast(2000.0),
-            json!({"runs": details}),
+            details,
         ),
         Figure::new("the same with 256 calls under way at most", wide.0, "/s", Bound::Free, json!({"runs": [wide.1]})),
     ]
 }
 
-fn run(essays: i32) -> (f64, Value) {
+fn simulated(client: &mut Client) {
+    MODELS.iter().for_each(|name| model(client, name, 0, WORDS));
+}
+
+/// The rate of the run in the middle, and what there is to know of all three. `add_models` adds the models to a database.
+pub(crate) fn median_of_three(essays: i32, add_models: impl Fn(&mut Client)) -> (f64, Value) {
+    let runs: Vec<(f64, Value)> = (0..3).map(|_| run(essays, &add_models)).collect();
+    let rates: Vec<f64> = runs.iter().map(|run| run.0).collect();
+    let details: Vec<&Value> = runs.iter().map(|run| &run.1).collect();
+    (median(&rates), json!({"runs": details}))
+}
+
+/// Calls per second of one run in a database of its own.
+pub(crate) fn run(essays: i32, add_models: impl Fn(&mut Client)) -> (f64, Value) {
     let (_database, mut client) = fresh();
-    for name in MODELS {
-        model(&mut client, name, 0, WORDS);
-    }
+    add_models(&mut client);
     let commits = "select xact_commit from pg_stat_database where datname = current_database()";
     let commits_before: i64 = one(&mut client, commits, &[]);
     let wal: String = one(&mut client, "select pg_current_wal_insert_lsn()::text", &[]);

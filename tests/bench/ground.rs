@@ -131,7 +131,7 @@ pub(crate) fn all_completed(client: &mut Client) {
     assert_eq!(one::<i64>(client, others, &[]), 0, "sessions that did not complete");
 }
 
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
         assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");

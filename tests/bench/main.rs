@@ -5,16 +5,20 @@
 //! nothing. Ends with 1 when a figure misses its bound. Decides no figure itself, and never makes the server less safe.
 
 mod calls;
+mod cancel;
 mod claim;
 mod fan_in;
 mod figure;
 mod ground;
+mod http;
 mod idle;
 mod in_flight;
 mod latency;
+mod loopback;
 mod pages;
 mod process;
 mod soak;
+mod streams;
 
 use figure::Figure;
 use std::any::Any;
@@ -25,8 +29,11 @@ use std::time::Instant;
 /// A name, whether it runs without being named, and what it measures.
 type Row = (&'static str, bool, fn() -> Vec<Figure>);
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 11] = [
     ("calls", true, calls::measure),
+    ("http", true, http::measure),
+    ("streams", true, streams::measure),
+    ("cancel", true, cancel::measure),
     ("fan-in", true, fan_in::measure),
     ("in-flight", true, in_flight::measure),
     ("latency", true, latency::measure),

@@ -1,0 +1,94 @@
+//! Calls that are ended from outside: their sockets are closed at once, and what was said until then is counted.
+
+use crate::ground::*;
+use dialectic_tests::provider::{Act, Answer, Latch, Provider};
+use dialectic_tests::server::median;
+use dialectic_tests::*;
+use std::thread::spawn;
+use std::time::Duration;
+
+/// How many words are said before the provider falls silent; the first message of the stream has none.
+const SAID: usize = 20;
+
+/// An answer that stops after some words.
+fn stopping(latch: &Latch) -> Act {
+    Act::answer(Answer::of_tokens(50)).held(1 + SAID, latch)
+}
+
+#[test]
+fn a_cancel_closes_a_hundred_streams_within_100_milliseconds_and_counts_what_was_said() {
+    const STREAMS: usize = 100;
+    let (provider, latch) = (Provider::start(), Latch::default());
+    let (_server, mut client) = own(&format!("{LOOPBACK}\ndialectic.max_concurrent_calls = 120"), &[]);
+    configure(&mut client, "partial_flush_seconds", "0.05");
+    provider.script("endless", vec![stopping(&latch)]);
+    provide(&mut client, "endless", "openai", &provider, "");
+    model(&mut client, "endless", "endless", ", input_price => 1.25, output_price => 10");
+    let mut took = Vec::new();
+    for _ in 0..3 {
+        let session = calls(&mut client, "endless", STREAMS as i32);
+        let heard = "select count(*) from (select p.job_id from dialectic.partials p join dialectic.jobs j on j.id = p.job_id \
+                     where j.session_id = $1 group by p.job_id having length(string_agg(p.content, '')) >= $2) as heard";
+        let length = (SAID * "word ".len()) as i32;
+        eventually("all streams have said their words", || {
+            one::<i64>(&mut client, heard, &[&session, &length]) == STREAMS as i64
+        });
+        assert_eq!((provider.under_way("endless"), provider.open_sockets()), (STREAMS, STREAMS));
+        client.query_one("select dialectic.cancel($1)", &[&session]).expect("cancel");
+        took.push(provider.closed_within(Duration::from_secs(10)).expect("all sockets are closed"));
+        let open = "select count(*) from dialectic.model_calls where session_id = $1 and outcome = 'open'";
+        eventually("the calls are recorded", || one::<i64>(&mut client, open, &[&session]) == 0);
+        let late: i64 = one(
+            &mut client,
+            "select count(*) from dialectic.model_calls where session_id = $1 and outcome = 'late' and is_estimated \
+             and output_tokens between $2 and 2 * $2 and input_tokens > 0 and cost > 0 and first_byte_at is not null",
+            &[&session, &(SAID as i64)],
+        );
+        assert_eq!(late, STREAMS as i64);
+        assert_eq!(jobs(&mut client, session), [format!("{STREAMS} cancelled 0")]);
+        assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.partials", &[]), 0);
+    }
+    println!("{STREAMS} streams were closed after {took:?}");
+    assert!(median(took.clone()) <= Duration::from_millis(100), "{took:?}");
+    assert_sound(&mut client);
+}
+
+/// Ends a `run_pending` that has streams under way; their sockets are closed, and the next one makes the calls again.
+fn closes_its_sockets(end: &str) {
+    const STREAMS: usize = 10;
+    let (provider, latch, database) = (Provider::start(), Latch::default(), Database::by_hand());
+    let mut client = database.connect();
+    process(&mut client);
+    provider.script("endless", vec![stopping(&latch)]);
+    chat(&mut client, "endless", &provider, "");
+    let session = calls(&mut client, "endless", STREAMS as i32);
+    let mut worker = database.connect();
+    let process = pid(&mut worker);
+    let running = spawn(move || {
+        let result = worker.batch_execute("call dialectic.run_pending()");
+        (worker, result)
+    });
+    eventually("the streams are under way", || provider.under_way("endless") == STREAMS);
+    assert!(one::<bool>(&mut client, &format!("select {end}($1)"), &[&process]));
+    let took = provider.closed_within(Duration::from_secs(10)).expect("all sockets are closed");
+    println!("{end} closed {STREAMS} streams after {took:?}");
+    assert!(took <= Duration::from_secs(1), "{took:?}");
+    // The connection lives for as long as this does, and holds no socket.
+    let (_worker, result) = running.join().expect("the thread ends");
+    result.expect_err("it was ended");
+
+    latch.lift();
+    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    assert_eq!(jobs(&mut client, session), [format!("{STREAMS} completed 1")]);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_run_pending_that_is_terminated_closes_its_sockets() {
+    closes_its_sockets("pg_terminate_backend");
+}
+
+#[test]
+fn a_run_pending_that_is_cancelled_closes_its_sockets() {
+    closes_its_sockets("pg_cancel_backend");
+}

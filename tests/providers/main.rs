@@ -1,0 +1,21 @@
+//! Laws of calls to providers: a real server on one side, a scripted provider on the other. One file per matter.
+
+mod canary;
+mod cases;
+mod circuit;
+mod conformance;
+mod connections;
+mod costs;
+mod cutting;
+mod egress;
+mod fallback;
+mod finishing;
+mod ground;
+mod hostile;
+mod limits;
+mod live;
+mod news;
+mod secrets;
+mod shapes;
+mod storms;
+mod trust;

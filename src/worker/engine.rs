@@ -30,7 +30,7 @@ const SHORT: Duration = Duration::from_millis(15);
 const SMALLEST_BATCH: usize = 8;
 const LARGEST_BATCH: usize = 512;
 /// So many calls are opened at once: each may need a thread that is yet to be started.
-const OPENED: usize = 64;
+const OPENED: usize = 160;
 /// Open, claim, keep.
 const STEPS: usize = 3;
 /// So much is done in one transaction rather than in three.

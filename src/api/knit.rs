@@ -1,5 +1,6 @@
 //! Joining the chunks of an answer and repairing its JSON, for whoever asks from SQL.
 
+use dialectic_core::provider::storable;
 use dialectic_core::{json, knit};
 use pgrx::JsonB;
 use pgrx::prelude::*;
@@ -16,16 +17,15 @@ pub(crate) fn _knit(chunks: Vec<Option<String>>) -> String {
 /// JSON that keeps every complete value of a text; null when there is none in it.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _repair_json(text: &str) -> Option<JsonB> {
-    knit::repair(text).map(|(value, _)| JsonB(storable(value)))
+    knit::repair(text).map(|(value, _)| JsonB(storable_json(value)))
 }
 
-/// Without the one character that Postgres cannot store.
-fn storable(value: Value) -> Value {
-    let text = |text: String| if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+/// All its texts without the one character that Postgres cannot store.
+fn storable_json(value: Value) -> Value {
     match value {
-        Value::String(string) => Value::String(text(string)),
-        Value::Array(items) => items.into_iter().map(storable).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(key, value)| (text(key), storable(value))).collect(),
+        Value::String(string) => Value::String(storable(string)),
+        Value::Array(items) => items.into_iter().map(storable_json).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(key, value)| (storable(key), storable_json(value))).collect(),
         other => other,
     }
 }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::store::claim::Claim;
 use crate::worker::http::Heard;
 use dialectic_core::answer::Verdict;
-use dialectic_core::provider::{Class, Outcome, Scope, Usage};
+use dialectic_core::provider::{Class, Outcome, Scope, Usage, storable};
 use pgrx::{JsonB, Uuid};
 use std::time::Instant;
 
@@ -130,9 +130,4 @@ impl From<(Heard, Verdict)> for Reply {
         let http_status = heard.http_status.map(i32::from).or(reply.http_status);
         Reply { first_byte: heard.first_byte, is_strike: heard.is_strike, http_status, ..reply }
     }
-}
-
-/// Without the one character that Postgres cannot store.
-fn storable(text: String) -> String {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

@@ -13,7 +13,7 @@ use dialectic_core::context::{Piece, Window, groups};
 use dialectic_core::definition::{Definition, Manuscript, Mending, Turn};
 use dialectic_core::prompt::{Message, PromptError};
 use dialectic_core::provider::simulator::{self, tokens};
-use dialectic_core::provider::{Class, Outcome, Request, Scope, Usage};
+use dialectic_core::provider::{Class, Outcome, Request, Scope, Usage, storable};
 use dialectic_core::recipe::{HEADER_CONTEXT, Origin};
 use std::collections::HashMap;
 use std::io::Read;
@@ -286,9 +286,8 @@ fn call(order: &Order, http: &Http, line: &Line) -> Heard {
         return failure("the call was stopped").into();
     }
     match reply.outcome {
-        // The one character that Postgres cannot store.
-        Outcome::Answer { text, finish_reason, finish_raw, usage } if text.contains('\0') => {
-            Outcome::Answer { text: text.replace('\0', "\u{fffd}"), finish_reason, finish_raw, usage }
+        Outcome::Answer { text, finish_reason, finish_raw, usage } => {
+            Outcome::Answer { text: storable(text), finish_reason, finish_raw, usage }
         }
         outcome => outcome,
     }

@@ -15,6 +15,7 @@ use crate::worker::secret;
 use crate::worker::stop::Stop;
 use crate::worker::tail::Tail;
 use address::Addresses;
+use dialectic_core::breaker;
 use dialectic_core::provider::dialect::{Dialect, Event, Key, Wire};
 use dialectic_core::provider::fault::Fault;
 use dialectic_core::provider::patience::patience;
@@ -91,10 +92,8 @@ struct Kept {
 
 /// Why there is no answer.
 enum Trouble {
-    /// As the core has judged it; with the status of the response, where there was one.
-    Fault(Fault, Option<u16>),
-    /// The connection broke, before or after something was heard.
-    Broken(String),
+    /// Something went wrong, with the provider or on the way to it.
+    Fault(Fault),
     /// Somebody has ended the call.
     Stopped,
 }
@@ -106,26 +105,16 @@ impl Http {
         let trouble = self.converse(request, route, stop, tail, &mut call).err();
         let input = || request.messages.iter().map(|message| tokens(&message.content)).sum();
         let estimate = |text: &str| (input(), tokens(text));
-        let is_strike = match trouble {
-            None => false,
-            Some(Trouble::Stopped) => {
-                call.transcript.take(Event::Fault(Fault::new(Class::Transient, "the call was stopped")));
-                false
-            }
-            Some(Trouble::Broken(message)) => {
-                call.transcript.take(Event::Fault(Fault::new(Class::Transient, message)));
-                true
-            }
-            Some(Trouble::Fault(fault, status)) => {
-                call.status = status.or(call.status);
-                call.transcript.take(Event::Fault(fault));
-                true
-            }
-        };
+        let is_stopped = matches!(trouble, Some(Trouble::Stopped));
+        if let Some(trouble) = trouble {
+            call.transcript.take(Event::Fault(match trouble {
+                Trouble::Fault(fault) => fault,
+                Trouble::Stopped => Fault::new(Class::Transient, "the call was stopped"),
+            }));
+        }
         let outcome = clean(call.transcript.outcome(call.status, estimate), call.redactor.as_ref());
         // An answer that broke off is known as such only here.
-        let failed = matches!(outcome, Outcome::Failure { class: Class::Transient, .. });
-        let is_strike = failed && (is_strike || !stop.is_asked());
+        let is_strike = !is_stopped && matches!(&outcome, Outcome::Failure { class, .. } if breaker::counts(*class));
         Heard { outcome, first_byte: call.first_byte, http_status: call.status, rest: call.rest, is_strike }
     }
 
@@ -138,9 +127,8 @@ impl Http {
         call: &mut Call,
     ) -> Result<(), Trouble> {
         let provider = &route.provider;
-        let misconfigured = |problem: String| Trouble::Fault(Fault::new(Class::Configuration, problem), None);
-        let traits =
-            Traits::read(&request.settings).map_err(|problem| Trouble::Fault(Fault::of_model(problem), None))?;
+        let misconfigured = |problem: String| Trouble::Fault(Fault::new(Class::Configuration, problem));
+        let traits = Traits::read(&request.settings).map_err(|problem| Trouble::Fault(Fault::of_model(problem)))?;
         let dialect = Dialect::of(&provider.api, &traits)
             .ok_or_else(|| misconfigured(format!("api \"{}\" is not known", provider.api)))?;
         let secret = match &provider.secret {
@@ -171,7 +159,7 @@ impl Http {
         if !response.status().is_success() {
             let mut fault = refused(dialect, status, response, &on_call, manner);
             fault.retry_after_ms = asked.map(milliseconds).or(fault.retry_after_ms);
-            return Err(Trouble::Fault(fault, Some(status)));
+            return Err(Trouble::Fault(fault));
         }
         call.rest = asked;
         let framing = framing(dialect, response.headers())?;
@@ -189,8 +177,7 @@ impl Http {
         {
             return Ok(kept.agent.clone());
         }
-        let agent =
-            connect(route).map_err(|problem| Trouble::Fault(Fault::new(Class::Configuration, problem), None))?;
+        let agent = connect(route).map_err(|problem| Trouble::Fault(Fault::new(Class::Configuration, problem)))?;
         let (provider, policy) = (Arc::clone(&route.provider), Arc::clone(&route.policy));
         let kept = Kept { provider, policy, agent: agent.clone() };
         agents.insert(route.provider.name.clone(), kept);
@@ -338,7 +325,7 @@ fn listen(
                 if total > manner.max_response_bytes {
                     let message = format!("the answer is larger than {} bytes", manner.max_response_bytes);
                     listener.end();
-                    return Err(Trouble::Fault(Fault::new(Class::Transient, message), None));
+                    return Err(Trouble::Fault(Fault::new(Class::Transient, message)));
                 }
                 for event in reader.push(&buffer[..read]) {
                     listener.take(event);

@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::traits::Traits;
 use super::{FinishReason, Request, Usage};
 use crate::prompt::{Message, Role};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The wire formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -185,6 +185,24 @@ const PLAUSIBLE: u64 = 1_000_000_000;
 /// A count in a place, where there is one that can be believed; some servers say -1 for what they do not know.
 fn count(value: &Value, pointer: &str) -> Option<u64> {
     value.pointer(pointer).and_then(Value::as_u64).filter(|count| *count <= PLAUSIBLE)
+}
+
+/// Whether a body or a message has an error in a field of its own.
+pub(super) fn has_error(value: &Value) -> bool {
+    value.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// The messages of a request, each with its role and its content; the frame in the role that the model knows for it.
+fn messages(request: &Request, traits: &Traits) -> Value {
+    let message = |message: &Message| {
+        let role = match message.role {
+            Role::System => traits.system_role.as_deref().unwrap_or("system"),
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        json!({"role": role, "content": message.content})
+    };
+    request.messages.iter().map(message).collect()
 }
 
 /// A text in a place, where there is one that is not empty.

@@ -8,7 +8,7 @@
 mod laws;
 
 use super::Class;
-use super::dialect::{Dialect, Key, Wire};
+use super::dialect::{Dialect, Key, Wire, has_error};
 use super::fault::Fault;
 use serde_json::{Map, Value, json};
 
@@ -91,7 +91,7 @@ fn gemini(name: &str, texts: &Texts, text: &str) -> Value {
 
 /// The vectors in the body of a response to [`wire`].
 pub fn read(dialect: Dialect, texts: &Texts, body: &Value) -> Result<Vectors, Fault> {
-    if body.get("error").is_some_and(|error| !error.is_null()) {
+    if has_error(body) {
         return Err(dialect.fault(None, body));
     }
     let (list, field, tokens) = match dialect {

@@ -5,7 +5,7 @@
 
 use super::dialect::{Counts, Event};
 use super::fault::Fault;
-use super::{Class, FinishReason, Outcome, Usage};
+use super::{Class, FinishReason, Outcome, Usage, storable};
 
 /// What has been heard so far.
 #[derive(Debug, Default)]
@@ -81,9 +81,4 @@ impl Transcript {
             },
         }
     }
-}
-
-/// The text without the one character that Postgres cannot store.
-fn storable(text: String) -> String {
-    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }

@@ -28,7 +28,7 @@ pub(super) fn framing(dialect: Dialect, headers: &HeaderMap) -> Result<Framing, 
         ("application/json", _) => Ok(Framing::Whole),
         _ => {
             let message = format!("the provider answered with {kind}, which is not how an answer is sent");
-            Err(Trouble::Fault(Fault::new(Class::Transient, message), None))
+            Err(Trouble::Fault(Fault::new(Class::Transient, message)))
         }
     }
 }
@@ -61,18 +61,17 @@ pub(super) fn trouble(problem: &ureq::Error, stop: &Stop, manner: &Manner, is_an
     if stop.is_asked() {
         return Trouble::Stopped;
     }
-    let misconfigured = |message: String| Trouble::Fault(Fault::new(Class::Configuration, message), None);
+    let misconfigured = |message: String| Trouble::Fault(Fault::new(Class::Configuration, message));
+    let broken = |message: String| Trouble::Fault(Fault::new(Class::Transient, message));
     match problem {
         ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-            Trouble::Broken(format!("no connection within {} s", manner.connect_seconds))
+            broken(format!("no connection within {} s", manner.connect_seconds))
         }
         ureq::Error::Timeout(Timeout::PerRead) if is_answering => {
-            Trouble::Broken(format!("the provider fell silent for {} s", manner.silence_seconds))
+            broken(format!("the provider fell silent for {} s", manner.silence_seconds))
         }
-        ureq::Error::Timeout(Timeout::PerRead) => {
-            Trouble::Broken(format!("no answer within {} s", manner.first_byte_seconds))
-        }
-        ureq::Error::Timeout(_) => Trouble::Broken(format!("the call took longer than {} s", manner.call_seconds)),
+        ureq::Error::Timeout(Timeout::PerRead) => broken(format!("no answer within {} s", manner.first_byte_seconds)),
+        ureq::Error::Timeout(_) => broken(format!("the call took longer than {} s", manner.call_seconds)),
         ureq::Error::Other(refusal) => misconfigured(refusal.to_string()),
         ureq::Error::BadUri(uri) => misconfigured(format!("the address of the provider cannot be read: {uri}")),
         ureq::Error::Http(_) => {
@@ -80,7 +79,7 @@ pub(super) fn trouble(problem: &ureq::Error, stop: &Stop, manner: &Manner, is_an
         }
         ureq::Error::Rustls(_) | ureq::Error::Tls(_) => misconfigured(format!("no trust in the provider: {problem}")),
         ureq::Error::Io(cause) if is_of_tls(cause) => misconfigured(format!("no trust in the provider: {cause}")),
-        problem => Trouble::Broken(format!("the connection broke: {problem}")),
+        problem => broken(format!("the connection broke: {problem}")),
     }
 }
 

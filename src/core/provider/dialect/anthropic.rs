@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod laws;
 
-use super::{Counts, Event, Key, Wire, count, extended, framed, text};
+use super::{Counts, Event, Key, Wire, count, extended, framed, has_error, text};
 use crate::prompt::Role;
 use crate::provider::fault::Fault;
 use crate::provider::schema::schema;
@@ -81,7 +81,7 @@ pub fn events(name: Option<&str>, data: &Value) -> Vec<Event> {
 
 /// What a message says that came in one piece.
 pub fn whole(body: &Value) -> Vec<Event> {
-    if body.get("error").is_some_and(|error| !error.is_null()) {
+    if has_error(body) {
         return vec![Event::Fault(fault(None, body))];
     }
     let blocks = body.get("content").and_then(Value::as_array);

@@ -6,8 +6,7 @@
 #[cfg(test)]
 mod laws;
 
-use super::{Counts, Event, Key, Wire, count, extended, text};
-use crate::prompt::Role;
+use super::{Counts, Event, Key, Wire, count, extended, has_error, messages, text};
 use crate::provider::fault::Fault;
 use crate::provider::schema::schema;
 use crate::provider::traits::Traits;
@@ -19,21 +18,9 @@ pub(super) const SCHEMA_NAME: &str = "answer";
 
 /// The request of a call.
 pub fn wire(request: &Request, traits: &Traits) -> Wire {
-    let messages: Vec<Value> = request
-        .messages
-        .iter()
-        .map(|message| {
-            let role = match message.role {
-                Role::System => traits.system_role.as_deref().unwrap_or("system"),
-                Role::User => "user",
-                Role::Assistant => "assistant",
-            };
-            json!({"role": role, "content": message.content})
-        })
-        .collect();
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(request.api_model));
-    body.insert("messages".to_owned(), messages.into());
+    body.insert("messages".to_owned(), messages(request, traits));
     let limit = traits.token_parameter.as_deref().unwrap_or("max_completion_tokens");
     body.insert(limit.to_owned(), json!(request.max_output_tokens));
     body.insert("stream".to_owned(), json!(true));
@@ -79,7 +66,7 @@ pub fn whole(body: &Value) -> Vec<Event> {
 
 /// Whether this is an error: in a field of its own, or, as some servers have it, the whole of it.
 fn is_error(data: &Value) -> bool {
-    data.get("error").is_some_and(|error| !error.is_null()) || text(data, "/object") == Some("error")
+    has_error(data) || text(data, "/object") == Some("error")
 }
 
 /// An error, and before it what was consumed all the same.

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod laws;
 
-use super::{Counts, Event, Key, Wire, count, extended, framed, text};
+use super::{Counts, Event, Key, Wire, count, extended, framed, has_error, text};
 use crate::prompt::{Message, Role};
 use crate::provider::fault::Fault;
 use crate::provider::schema::schema;
@@ -108,7 +108,7 @@ pub fn whole(body: &Value) -> Vec<Event> {
 }
 
 fn said(data: &Value) -> Vec<Event> {
-    if data.get("error").is_some_and(|error| !error.is_null()) {
+    if has_error(data) {
         return vec![Event::Fault(fault(None, data))];
     }
     let mut events = Vec::new();

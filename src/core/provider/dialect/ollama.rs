@@ -6,8 +6,7 @@
 #[cfg(test)]
 mod laws;
 
-use super::{Counts, Event, Key, Wire, count, extended, text};
-use crate::prompt::Role;
+use super::{Counts, Event, Key, Wire, count, extended, has_error, messages, text};
 use crate::provider::fault::Fault;
 use crate::provider::schema::schema;
 use crate::provider::traits::Traits;
@@ -16,21 +15,9 @@ use serde_json::{Map, Value, json};
 
 /// The request of a call.
 pub fn wire(request: &Request, traits: &Traits) -> Wire {
-    let messages: Vec<Value> = request
-        .messages
-        .iter()
-        .map(|message| {
-            let role = match message.role {
-                Role::System => traits.system_role.as_deref().unwrap_or("system"),
-                Role::User => "user",
-                Role::Assistant => "assistant",
-            };
-            json!({"role": role, "content": message.content})
-        })
-        .collect();
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(request.api_model));
-    body.insert("messages".to_owned(), messages.into());
+    body.insert("messages".to_owned(), messages(request, traits));
     body.insert("stream".to_owned(), json!(true));
     let format = request.content.as_ref().and_then(|content| match traits.json() {
         "schema" => Some(schema(content)),
@@ -53,7 +40,7 @@ pub fn wire(request: &Request, traits: &Traits) -> Wire {
 
 /// What a line says.
 pub fn events(_name: Option<&str>, data: &Value) -> Vec<Event> {
-    if data.get("error").is_some_and(|error| !error.is_null()) {
+    if has_error(data) {
         return vec![Event::Fault(fault(None, data))];
     }
     let mut events = Vec::new();

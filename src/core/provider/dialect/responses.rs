@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod laws;
 
-use super::{Counts, Event, Key, Wire, chat, count, extended, text};
+use super::{Counts, Event, Key, Wire, chat, count, extended, has_error, text};
 use crate::prompt::Role;
 use crate::provider::fault::Fault;
 use crate::provider::schema::schema;
@@ -74,14 +74,14 @@ pub fn events(name: Option<&str>, data: &Value) -> Vec<Event> {
             let word = kind.trim_start_matches("response.");
             ended(data.get("response").unwrap_or(&Value::Null), word, false)
         }
-        _ if kind == "error" || is_error(data) => vec![Event::Fault(fault(None, data))],
+        _ if kind == "error" || has_error(data) => vec![Event::Fault(fault(None, data))],
         _ => Vec::new(),
     }
 }
 
 /// What a response says that came in one piece.
 pub fn whole(body: &Value) -> Vec<Event> {
-    let word = if is_error(body) { "failed" } else { "unknown" };
+    let word = if has_error(body) { "failed" } else { "unknown" };
     ended(body, word, true)
 }
 
@@ -105,7 +105,7 @@ fn ended(response: &Value, word: &str, with_text: bool) -> Vec<Event> {
     }
     let status = text(response, "/status").unwrap_or(word);
     events.push(match status {
-        _ if status == "failed" || is_error(response) => Event::Fault(fault(None, response)),
+        _ if status == "failed" || has_error(response) => Event::Fault(fault(None, response)),
         "completed" => finish(FinishReason::Stop, status),
         "incomplete" => match text(response, "/incomplete_details/reason") {
             // The reference names the first and shows the second.
@@ -128,10 +128,6 @@ fn finish(reason: FinishReason, raw: &str) -> Event {
 
 fn is_tool(item: &Value) -> bool {
     matches!(text(item, "/type"), Some("function_call" | "custom_tool_call"))
-}
-
-fn is_error(value: &Value) -> bool {
-    value.get("error").is_some_and(|error| !error.is_null())
 }
 
 fn counts(usage: &Value) -> Counts {

@@ -10,9 +10,9 @@ use crate::provider::{FinishReason, Outcome, Request, Usage};
 use proptest::prelude::*;
 
 /// The largest message, where size is not what is looked at.
-const MOST: usize = 1 << 20;
+pub(crate) const MOST: usize = 1 << 20;
 /// The size of the input that estimates are made of.
-const INPUT: u64 = 1000;
+pub(crate) const INPUT: u64 = 1000;
 
 /// A file of `tests/fixtures/providers`.
 pub(crate) fn fixture(folder: &str, name: &str) -> Vec<u8> {
@@ -38,7 +38,9 @@ pub(crate) fn request() -> Request {
 
 /// What the bytes of a response come to, an estimate being the length of the text.
 pub(crate) fn outcome(dialect: Dialect, framing: Framing, bytes: &[u8]) -> Outcome {
-    come_to(heard(dialect, framing, MOST, [bytes]))
+    let events = heard(dialect, framing, MOST, [bytes]);
+    assert_eq!(events, heard(dialect, framing, MOST, bytes.chunks(1)), "the same bytes are the same events");
+    come_to(events)
 }
 
 fn come_to(events: Vec<Event>) -> Outcome {
@@ -63,7 +65,7 @@ pub(crate) fn failure(outcome: Outcome) -> (Class, String) {
     }
 }
 
-fn heard<'a>(
+pub(crate) fn heard<'a>(
     dialect: Dialect,
     framing: Framing,
     most: usize,

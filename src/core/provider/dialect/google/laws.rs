@@ -5,9 +5,8 @@
 
 use super::*;
 use crate::provider::dialect::Dialect;
-use crate::provider::reader::Reader;
+use crate::provider::reader::laws;
 use crate::provider::stream::Framing;
-use crate::provider::transcript::Transcript;
 use crate::provider::{Outcome, Scope, Usage};
 
 macro_rules! fixture {
@@ -16,26 +15,12 @@ macro_rules! fixture {
     };
 }
 
-fn heard(framing: Framing, body: &str, piece: usize) -> Vec<Event> {
-    let mut reader = Reader::new(Dialect::Google, framing, 1 << 20);
-    let mut events: Vec<Event> = body.as_bytes().chunks(piece).flat_map(|bytes| reader.push(bytes)).collect();
-    events.extend(reader.end());
-    events
-}
-
 fn outcome(framing: Framing, body: &str) -> Outcome {
-    let events = heard(framing, body, body.len());
-    assert_eq!(events, heard(framing, body, 1), "the same bytes are the same events");
-    let mut transcript = Transcript::default();
-    events.into_iter().for_each(|event| transcript.take(event));
-    transcript.outcome(Some(200), |text| (1, text.len() as u64))
+    laws::outcome(Dialect::Google, framing, body.as_bytes())
 }
 
 fn answer(framing: Framing, body: &str) -> (String, FinishReason, String, Usage) {
-    match outcome(framing, body) {
-        Outcome::Answer { text, finish_reason, finish_raw, usage } => (text, finish_reason, finish_raw.unwrap(), usage),
-        failure => panic!("{failure:?}"),
-    }
+    laws::answer(outcome(framing, body))
 }
 
 fn told(input_tokens: u64, output_tokens: u64) -> Usage {

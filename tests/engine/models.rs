@@ -171,18 +171,24 @@ fn a_reference_is_kept_where_nobody_reads_it_and_wakes_its_provider() {
     let mut client = database.connect();
     let mut admin = database.connect_as("secret_admin");
     client.execute("select dialectic.grant_admin('secret_admin')", &[]).expect("grant_admin");
-    let pause = "insert into dialectic.provider_clocks (provider, paused_reason) values ('openai', 'no key'), ('google', 'no key')";
-    let paused = "select provider from dialectic.provider_clocks order by 1";
-    client.execute(pause, &[]).expect("two pauses");
-    admin.execute("select dialectic.set_secret('openai', 'env:OPENAI_API_KEY')", &[]).expect("set_secret");
-    admin.execute("select dialectic.set_secret('openai', 'file:/run/secrets/openai')", &[]).expect("set_secret");
+    // In one transaction: a worker that starts forgets what was paused before, and would forget these.
+    client
+        .batch_execute(
+            "begin; insert into dialectic.provider_clocks (provider, paused_reason) values ('openai', 'no key'), ('google', 'no key'); \
+             set local role secret_admin; \
+             select dialectic.set_secret('openai', 'env:OPENAI_API_KEY'); \
+             select dialectic.set_secret('openai', 'file:/run/secrets/openai'); \
+             reset role",
+        )
+        .expect("two pauses, one mended");
+    assert_eq!(column::<String>(&mut client, "select provider from dialectic.provider_clocks order by 1", &[]), ["google"]);
+    client.batch_execute("commit").expect("commit");
     admin
         .execute("select dialectic.add_provider('far', 'openai', secret => 'env:FAR_KEY')", &[])
         .expect("add_provider");
     admin
         .execute("select dialectic.add_provider('far', 'openai', max_concurrency => 2)", &[])
         .expect("the secret stays");
-    assert_eq!(column::<String>(&mut client, paused, &[]), ["google"]);
     let kept = "select provider || ' ' || reference from dialectic.secrets order by 1";
     assert_eq!(column::<String>(&mut client, kept, &[]), ["far env:FAR_KEY", "openai file:/run/secrets/openai"]);
 

@@ -59,6 +59,15 @@ create table models (
     is_shipped          boolean     not null default _is_shipping(),
     primary key (name, is_shipped)
 );
+create table token_ratios (
+    model      text             primary key,
+    factor     double precision not null check (factor > 0),
+    samples    integer          not null check (samples >= 0),
+    changed_at timestamptz      not null default _now()
+);
+comment on table token_ratios is 'How many tokens of a model are one of o200k_base, learned from what its provider reports; none for models that are counted exactly.';
+comment on column token_ratios.samples is 'From how many calls it was learned.';
+
 comment on table models is 'Models by the name that recipes and sessions use. Prices are in USD per million tokens.';
 comment on column models.context_window is 'The most tokens that it reads.';
 comment on column models.cached_price is 'Of what is read from the cache of the provider; null: as input_price.';

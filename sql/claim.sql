@@ -254,15 +254,13 @@ begin
     from gone
     where j.id = gone.id;
 
-    update model_calls c
-    set outcome = 'lost', finished_at = moment, error_class = 'transient', error_message = 'the claimer died during the call'
-    where c.id in (
+    perform _close_lost_calls(array(
         select o.id
         from unnest(taken, takers) as t(job_id, claimed_by)
         join model_calls o on o.job_id = t.job_id and o.claimed_by = t.claimed_by
         where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment)
           and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
-        for no key update of o skip locked);
+        for no key update of o skip locked), moment);
 
     -- While a database is restored its claims may come before its jobs: such a claim stays.
     delete from claims c

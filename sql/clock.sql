@@ -29,7 +29,8 @@ $$;
 create function _catalog()
     returns table (model text, provider text, api text, base_url text, manner jsonb, secret text, api_model text, context_window bigint,
                    max_output_tokens bigint, settings jsonb, fallback text, model_concurrency integer, model_requests integer,
-                   model_tokens integer, provider_concurrency integer, provider_requests integer, provider_tokens integer)
+                   model_tokens integer, provider_concurrency integer, provider_requests integer, provider_tokens integer, tokenizer text,
+                   factor double precision, samples integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -38,9 +39,10 @@ begin
     return query
         select m.name, p.name, p.api, coalesce(p.base_url, ''), p.settings, s.reference, m.api_model, m.context_window::bigint,
                m.max_output_tokens::bigint, m.settings, m.fallback, m.max_concurrency, m.requests_per_minute, m.tokens_per_minute,
-               p.max_concurrency, p.requests_per_minute, p.tokens_per_minute
+               p.max_concurrency, p.requests_per_minute, p.tokens_per_minute, m.tokenizer, r.factor, r.samples
         from _current_models m
         join _current_providers p on p.name = m.provider
+        left join token_ratios r on r.model = m.name
         left join lateral (
             select r.reference from secrets r where r.provider = p.name order by r.is_shipped limit 1) as s on true;
 end

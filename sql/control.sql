@@ -80,7 +80,7 @@ begin
     return moved;
 end
 $$;
-comment on function pause(uuid) is 'Stops a session, or a job and all below it, until resume(); a job that was running starts again from its prompt.';
+comment on function pause(uuid) is 'Stops a session, or a job and all below it, until resume(); a job that was running goes on from what its model had said.';
 
 create function resume(id uuid) returns integer
     language plpgsql

@@ -216,9 +216,24 @@ as $$
       -- What is written anew comes after its plan has completed.
       and not (c.version > 1 and p.status = 'completed')
     union all
-    select 'a completed job has its answer, exactly once', j.id, format('it has %s', (select count(*) from contributions c where c.job_id = j.id))
+    -- What its calls had said before they broke off stands before it. A chain that could not go on is assembled without one.
+    select 'a completed job has its answer, exactly once', j.id, format('it has %s', answers.number)
     from jobs j
-    where j.kind = 'execute' and j.status = 'completed' and (select count(*) from contributions c where c.job_id = j.id) <> 1
+    cross join lateral (select count(*) as number from contributions c where c.job_id = j.id and c.finish_reason <> 'error') as answers
+    where j.kind = 'execute' and j.status = 'completed' and answers.number <> 1
+      and not (answers.number = 0 and exists (select from resources r where r.job_id = j.id and not r.is_complete))
+    union all
+    select 'the chunks of an answer are there, each once', c.root_id, format('%s chunks, the last is chunk %s', count(*), max(c.chunk_no))
+    from contributions c
+    group by c.root_id
+    having count(*) <> max(c.chunk_no) or count(distinct c.chunk_no) <> count(*)
+    union all
+    select 'an answer in chunks is followed or whole', c.id, format('nobody goes on with it after chunk %s', c.chunk_no)
+    from contributions c
+    join jobs j on j.id = c.job_id and j.status = 'completed'
+    where c.is_part and c.finish_reason <> 'error'
+      and not exists (select from jobs next where next.target_contribution_id = c.root_id and next.continuation_count = j.continuation_count + 1)
+      and not exists (select from resources r where r.job_id = j.id and r.source_contribution_id = c.root_id)
     union all
     select 'an answer belongs to a job that completed', c.id, format('job %s is %s', j.id, j.status)
     from contributions c

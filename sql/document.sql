@@ -1,21 +1,31 @@
--- Documents: what follows from an answer in JSON. A header and an assembled answer are kept as texts of their own; a document is
--- rendered from its answer by a job of its own; what an answer lacks is asked for once, by a job that mends it.
+-- Documents: what follows from an answer. A header and an assembled answer are kept as texts of their own, and so is a text that came in
+-- several chunks; a document is rendered from its answer by a job of its own; what an answer still lacks is asked for by a job that goes
+-- on with it.
 --
 -- How JSON is read and how it becomes Markdown is the core's business. Nothing here calls a model.
 
--- For answers that were just saved (ids): their content in normal form, or the keys that they lack. One element of each array an
--- answer; those whose claim is not current are left out.
-create function _follow_answers(current uuid[], job_ids uuid[], ids uuid[], contents text[], missing jsonb[], complete boolean[]) returns void
+-- For answers that were just saved (ids): the whole in normal form, or what is to follow. One element of each array an answer; those whose
+-- claim is not current are left out.
+create function _follow_answers(
+    current uuid[], job_ids uuid[], ids uuid[], contents text[], follows jsonb[], complete boolean[], notes jsonb[]
+) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    roots uuid[] := array(
+        select coalesce(j.target_contribution_id, (select c.root_id from contributions c where c.id = r.id), r.id)
+        from unnest(job_ids, ids) with ordinality as r(job_id, id, nth)
+        join jobs j on j.id = r.job_id
+        order by r.nth);
 begin
-    insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
+    insert into resources (id, resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
                            lineage_id, reviewer, version, source_contribution_id, is_complete, mime_type, content)
-    select case j.makes when 'header' then 'header_context' else 'assembled_json' end, s.project_id, s.id, j.id, run.stage, run.iteration,
-           j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer, j.version,
-           coalesce(j.target_contribution_id, r.id), r.is_complete, 'application/json', r.content
-    from unnest(job_ids, ids, contents, complete) as r(job_id, id, content, is_complete)
+    select coalesce(case j.makes when 'text' then (j.payload ->> 'contribution_id')::uuid end, _uuid_v7()),
+           case j.makes when 'header' then 'header_context' when 'text' then 'rendered_document' else 'assembled_json' end,
+           s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer, j.version,
+           r.root, r.is_complete, case j.makes when 'text' then 'text/markdown' else 'application/json' end, r.content
+    from unnest(job_ids, roots, contents, complete) as r(job_id, root, content, is_complete)
     join jobs j on j.id = r.job_id and j.id = any (current)
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
@@ -23,16 +33,35 @@ begin
 
     insert into jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy, lineage_id,
                       reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, turn, payload)
-    select j.session_id, j.stage_run_id, j.parent_job_id, case when r.missing is null then 'render' else 'execute' end,
+    select j.session_id, j.stage_run_id, j.parent_job_id, case when r.follow is null then 'render' else j.kind end,
            j.step_key, j.model, j.group_key, j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
-           case when r.missing is null then 'pending' else 'pending_continuation' end,
-           case when r.missing is null then j.continuation_count else j.continuation_count + 1 end,
-           coalesce(j.target_contribution_id, r.id), j.priority, j.max_retries, j.is_test_job, greatest(j.turn, _claim_turn()),
-           case when r.missing is null then '{}' else jsonb_build_object('missing', r.missing) end
-    from unnest(job_ids, ids, contents, missing) as r(job_id, id, content, missing)
+           case when r.follow is null then 'pending' else 'pending_continuation' end,
+           case when r.follow is null then j.continuation_count else j.continuation_count + 1 end,
+           r.root, j.priority, j.max_retries, j.is_test_job, greatest(j.turn, _claim_turn()),
+           case when r.follow is null then '{}'
+                else r.follow || jsonb_strip_nulls(jsonb_build_object(
+                         'after', (select c.chunk_no from contributions c where c.id = r.id), 'contribution_id', j.payload -> 'contribution_id',
+                         'depth', j.payload -> 'depth', 'output_budget', j.payload -> 'output_budget')) end
+    from unnest(job_ids, ids, roots, contents, follows) as r(job_id, id, root, content, follow)
     join jobs j on j.id = r.job_id and j.id = any (current)
-    where r.missing is not null or (r.content is not null and j.makes = 'document')
+    where r.follow is not null or (r.content is not null and j.makes = 'document')
     on conflict do nothing;
+
+    if exists (select from unnest(follows) as follow where follow is not null) then
+        -- Who waits for a text waits for all of it.
+        insert into job_dependencies (job_id, prerequisite_id)
+        select d.job_id, anew.id
+        from unnest(job_ids, roots, follows) as r(job_id, root, follow)
+        join job_dependencies d on d.prerequisite_id = r.job_id
+        join jobs j on j.id = r.job_id and j.id = any (current)
+        join jobs anew on anew.parent_job_id = j.parent_job_id and anew.target_contribution_id = r.root
+            and anew.continuation_count = j.continuation_count + 1 and anew.kind = j.kind
+        where r.follow is not null;
+    end if;
+    if exists (select from unnest(job_ids, contents, follows, complete) as r(job_id, content, follow, is_complete)
+               where r.job_id = any (current) and (r.follow is not null or (r.content is not null and not r.is_complete))) then
+        perform _tell_of_chunks(current, job_ids, contents, follows, complete, notes);
+    end if;
 end
 $$;
 
@@ -143,8 +172,8 @@ begin
                format('%s:combined:%s', waiter.group_key, made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer, waiter.version,
                waiter.priority, waiter.max_retries, waiter.is_test_job, greatest(waiter.turn, _claim_turn()),
                jsonb_build_object('contribution_id', text_id, 'depth', 1 + coalesce(max((c.payload ->> 'depth')::integer), 0))
-        from contributions t join jobs c on c.id = t.job_id and c.kind = 'combine'
-        where t.id = any (members);
+        from _condensed t join jobs c on c.id = t.job_id
+        where t.artifact = any (members);
         insert into job_inputs (job, position, artifact, role, part, relevance)
         select made, i.position, i.artifact, i.role, i.part, i.relevance
         from job_inputs i

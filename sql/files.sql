@@ -17,7 +17,7 @@ create view _artifacts with (security_invoker) as
     left join jobs origin on origin.id = r.lineage_id
     union all
     select c.id, s.project_id, p.name, c.session_id, c.iteration, c.stage, run.position,
-           case when c.mime_type = 'text/markdown' and c.document_key is not null and c.root_id = c.id then 'rendered_document' else 'raw_response' end,
+           case when c.mime_type = 'text/markdown' and c.document_key is not null and not c.is_part then 'rendered_document' else 'raw_response' end,
            c.model, origin.model, c.reviewer, c.lineage_id, coalesce(j.strategy = 'pairwise_by_origin', false),
            coalesce(case when j.makes = 'header' then c.step_key end, c.document_key, c.output_type), case when j.kind = 'combine' then j.id end,
            j.version, j.continuation_count, true, c.mime_type, c.content, c.created_at
@@ -145,21 +145,21 @@ as $$
                             where m.name in (select unnest(s.models) from sessions s where s.project_id = project.id)), '[]'))
 $$;
 
--- Answers that are documents themselves, and those that were rendered from answers; of each document the newest version.
+-- Answers that are documents themselves, and those that were put together or rendered from answers; of each document the newest version.
 create view documents with (security_invoker) as
     with version as (
         select c.id, c.session_id, c.iteration, c.stage, c.model, c.lineage_id, c.reviewer, c.document_key, c.content, c.created_at,
                c.id as root_id, c.job_id, c.finish_reason = 'stop' as is_complete, j.version, j.parent_job_id, j.step_key, j.group_key
         from contributions c
         join jobs j on j.id = c.job_id and j.status <> 'superseded'
-        where c.document_key is not null and c.root_id = c.id and c.mime_type = 'text/markdown'
+        where c.document_key is not null and not c.is_part and c.mime_type = 'text/markdown'
         union all
         select r.id, r.session_id, r.iteration, r.stage, r.model, r.lineage_id, coalesce(r.reviewer, c.reviewer), r.document_key, r.content, r.created_at,
                c.id, c.job_id, r.is_complete, r.version, j.parent_job_id, j.step_key, j.group_key
         from resources r
         join jobs j on j.id = r.job_id
         left join contributions c on c.id = r.source_contribution_id
-        where r.resource_type = 'rendered_document' and j.status <> 'superseded'
+        where r.resource_type = 'rendered_document' and r.document_key is not null and j.status <> 'superseded'
     ),
     newest as (
         -- What a step made for one of its groups: several groups of a model may share a lineage and a reviewer.
@@ -186,9 +186,8 @@ create view documents with (security_invoker) as
                    union
                    select i.artifact
                    from read
-                   join contributions c on c.id = read.artifact
-                   join jobs combined on combined.id = c.job_id and combined.kind = 'combine'
-                   join job_inputs i on i.job = combined.id)
+                   join _condensed c on c.artifact = read.artifact
+                   join job_inputs i on i.job = c.job_id)
                select from read
                left join resources r on r.id = read.artifact
                left join contributions c on c.id = read.artifact

@@ -36,11 +36,19 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Give {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}, whole numbers from 0 on.';
     end if;
-    heard := _read_answer(
-        (select j.id from jobs j where j.id = complete_job.job and j.makes <> 'text'), complete_job.finish_reason, complete_job.answer);
+    heard := _read_answer(complete_job.job, complete_job.finish_reason, complete_job.answer);
+    if heard ? 'gap' then
+        raise exception '% is missing, which the answer is to go on from', heard ->> 'gap'
+            using errcode = 'data_corrupted', hint = 'dialectic.self_check() lists what else is not as it should be.';
+    end if;
+    -- What was said before the call broke off is there to go on from.
+    if complete_job.finish_reason = 'error' then
+        perform _append_partials(array[complete_job.job], array[complete_job.claim_id], array[complete_job.answer]);
+    end if;
     return _keep_one(
         complete_job.job, complete_job.claim_id, complete_job.answer, complete_job.finish_reason, complete_job.usage,
-        case when heard ? 'reason' then 'content' end, heard ->> 'reason', null, heard);
+        case when heard ? 'reason' then case complete_job.finish_reason when 'error' then 'transient' else 'content' end end,
+        heard ->> 'reason', null, heard);
 end
 $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
@@ -83,8 +91,8 @@ begin
             array[(usage ->> 'output_tokens')::bigint], array[(usage ->> 'cached_tokens')::bigint],
             array[(usage ->> 'cache_write_tokens')::bigint], array[(usage ->> 'reasoning_tokens')::bigint], array[false], array[class],
             array[message], array[retry_after_ms], array[null::integer], array[null::bigint], array['provider'], array[false],
-            array[heard ->> 'content'], array[heard -> 'missing'],
-            array[coalesce((heard ->> 'is_complete')::boolean, true)], array[coalesce((heard ->> 'is_final')::boolean, false)])) then
+            array[heard ->> 'content'], array[heard -> 'follow'], array[coalesce((heard ->> 'is_complete')::boolean, true)],
+            array[coalesce((heard ->> 'is_final')::boolean, false)], array[(heard ->> 'budget')::bigint], array[heard -> 'notes'])) then
         return 'stale';
     end if;
     return (select j.status from jobs j where j.id = job);
@@ -164,13 +172,14 @@ begin
 end
 $$;
 
--- Keeps a batch of answers and failures, one element of each array a reply; one with a class is a failure. An answer in JSON comes
--- with its content in normal form, or with the keys it lacks. Returns the jobs whose claim was still theirs: only those are finished.
+-- Keeps a batch of answers and failures, one element of each array a reply; one with a class is a failure. An answer that is the last
+-- of several chunks, or in JSON, comes with the whole in normal form; one that is gone on with says what is to follow; one that said
+-- nothing, with how much the model may write when it is asked again. Returns the jobs whose claim was still theirs: only those are finished.
 create function _keep_replies(
     job_ids uuid[], claim_ids bigint[], answers text[], finish_reasons text[], raw_reasons text[], tokens_read bigint[],
     tokens_written bigint[], tokens_cached bigint[], tokens_cache_write bigint[], tokens_reasoning bigint[], estimated boolean[],
     classes text[], messages text[], retry_after_ms bigint[], http_statuses integer[], first_byte_ms_ago bigint[], scopes text[],
-    strikes boolean[], contents text[], missing jsonb[], complete boolean[], final boolean[]
+    strikes boolean[], contents text[], follows jsonb[], complete boolean[], final boolean[], budgets bigint[], notes jsonb[]
 ) returns setof uuid
     language plpgsql
     security definer
@@ -180,6 +189,8 @@ declare
     moment  timestamptz := _now();
     current uuid[];
     ids     uuid[] := array(select _uuid_v7() from unnest(job_ids));
+    -- Those that go on from what an earlier call of theirs had said.
+    torn    uuid[] := '{}';
 begin
     current := _hold_claims(job_ids, claim_ids);
 
@@ -199,14 +210,8 @@ begin
         cache_write_tokens = r.cache_write_tokens,
         reasoning_tokens = r.reasoning_tokens,
         is_estimated = r.is_estimated,
-        -- In micro-dollars, rounded up once: a price per million tokens in dollars is a price per token in micro-dollars. What was read
-        -- from a cache, or into one, and what was thought may have prices of their own.
         cost = coalesce((
-            select ceil((r.input_tokens - r.cached_tokens - r.cache_write_tokens) * m.input_price
-                        + r.cached_tokens * coalesce(m.cached_price, m.input_price)
-                        + r.cache_write_tokens * coalesce(m.cache_write_price, m.input_price)
-                        + (r.output_tokens - r.reasoning_tokens) * m.output_price
-                        + r.reasoning_tokens * coalesce(m.reasoning_price, m.output_price))
+            select _cost(m, r.input_tokens, r.cached_tokens, r.cache_write_tokens, r.output_tokens, r.reasoning_tokens)
             from models m where m.name = c.model order by m.is_shipped limit 1), 0)
     from (select t.job_id, t.claim_id, t.finish_reason, t.raw_reason, coalesce(t.read, 0), coalesce(t.written, 0), coalesce(t.cached, 0),
                  coalesce(t.cache_write, 0), coalesce(t.reasoning, 0), t.is_estimated, t.class, t.message, t.http_status, t.first_byte_ms_ago
@@ -221,34 +226,61 @@ begin
         or exists (select from provider_clocks) then
         perform _move_clocks(job_ids, claim_ids, answers, classes, messages, retry_after_ms, http_statuses, scopes, strikes, moment);
     end if;
-    delete from partials p where p.job_id = any (job_ids);
+    if exists (select from partials p where p.job_id = any (job_ids)) then
+        torn := _keep_fragments(current, job_ids, claim_ids, answers, classes);
+        -- A model that refused or talked nonsense is not gone on from.
+        delete from partials p
+        using unnest(job_ids, classes, budgets) as r(job_id, class, budget)
+        where p.job_id = r.job_id and r.job_id = any (current)
+          and ((r.class is null and r.budget is null) or r.class = 'content');
+    end if;
 
     insert into contributions (id, session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, document_key,
-                               lineage_id, reviewer, source_prompt_resource_id, is_header, finish_reason, input_tokens, output_tokens,
+                               lineage_id, reviewer, source_prompt_resource_id, is_header, is_part, finish_reason, input_tokens, output_tokens,
                                cached_tokens, content, mime_type)
-    -- A condensed text has the id under which it is waited for.
-    select coalesce((j.payload ->> 'contribution_id')::uuid, r.id), j.session_id, j.id,
-           coalesce(j.target_contribution_id, (j.payload ->> 'contribution_id')::uuid, r.id), j.continuation_count + 1, run.stage, run.iteration,
-           j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
-           (select p.id from resources p where p.job_id = j.id and p.resource_type like '%\_prompt'), j.makes = 'header',
+    select made.id, j.session_id, j.id,
+           case when j.id = any (torn) then (select c.root_id from contributions c where c.job_id = j.id limit 1)
+                else coalesce(j.target_contribution_id, made.id) end,
+           case when j.id = any (torn) then (select max(c.chunk_no) + 1 from contributions c where c.job_id = j.id)
+                else coalesce((j.payload ->> 'after')::integer, 0) + 1 end,
+           run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
+           (select p.id from resources p
+            where p.job_id = j.id and p.resource_type in ('turn_prompt', 'planner_prompt', 'continuation_prompt')
+              and (p.resource_type = 'continuation_prompt') = made.goes_on),
+           j.makes = 'header', made.goes_on or r.follow is not null,
            r.finish_reason, coalesce(r.input_tokens, 0), coalesce(r.output_tokens, 0), coalesce(r.cached_tokens, 0), r.text,
            case j.makes when 'text' then 'text/markdown' else 'application/json' end
-    from unnest(job_ids, ids, answers, finish_reasons, tokens_read, tokens_written, tokens_cached, classes)
-        as r(job_id, id, text, finish_reason, input_tokens, output_tokens, cached_tokens, class)
+    from unnest(job_ids, ids, answers, finish_reasons, tokens_read, tokens_written, tokens_cached, classes, follows, budgets)
+        as r(job_id, id, text, finish_reason, input_tokens, output_tokens, cached_tokens, class, follow, budget)
     join jobs j on j.id = r.job_id
     join stage_runs run on run.id = j.stage_run_id
-    where r.class is null and r.job_id = any (current);
+    cross join lateral (
+        -- A condensed text has the id under which it is waited for, as soon as it is whole.
+        select j.target_contribution_id is not null or j.id = any (torn) as goes_on,
+               case when j.target_contribution_id is null and j.id <> all (torn) and r.follow is null
+                    then coalesce((j.payload ->> 'contribution_id')::uuid, r.id) else r.id end as id) as made
+    where r.class is null and r.text is not null and r.budget is null and r.job_id = any (current);
     -- What follows from answers is there before they count as done, so that whoever counts always sees it.
-    if exists (select from unnest(job_ids, contents, missing) as r(job_id, content, missing)
-               where (r.content is not null or r.missing is not null) and r.job_id = any (current)) then
-        perform _follow_answers(current, job_ids, ids, contents, missing, complete);
+    if exists (select from unnest(job_ids, contents, follows) as r(job_id, content, follow)
+               where (r.content is not null or r.follow is not null) and r.job_id = any (current)) then
+        perform _follow_answers(current, job_ids, ids, contents, follows, complete, notes);
     end if;
     update jobs j
     set status = 'completed', completed_at = moment, attempt_count = j.attempt_count + 1, error_details = null,
-        results = jsonb_build_object('contribution_id', coalesce((j.payload ->> 'contribution_id')::uuid, r.id)),
+        results = jsonb_strip_nulls(jsonb_build_object(
+            'contribution_id', coalesce((j.payload ->> 'contribution_id')::uuid, case when r.text is not null then r.id end),
+            'notes', nullif(r.notes, '[]'))),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
-    from unnest(job_ids, ids, classes) as r(job_id, id, class)
-    where j.id = r.job_id and r.class is null and r.job_id = any (current);
+    from unnest(job_ids, ids, answers, classes, budgets, notes) as r(job_id, id, text, class, budget, notes)
+    where j.id = r.job_id and r.class is null and r.budget is null and r.job_id = any (current);
+    if exists (select from unnest(budgets) as budget where budget is not null) then
+        -- Nothing was said: the same is asked again at once, with more room, and no attempt is charged.
+        update jobs j
+        set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+            turn = greatest(j.turn, _claim_turn()), payload = j.payload || jsonb_build_object('output_budget', r.budget)
+        from unnest(job_ids, budgets) as r(job_id, budget)
+        where j.id = r.job_id and r.budget is not null and r.job_id = any (current);
+    end if;
     if exists (select from jobs j where j.id = any (current) and j.version > 1) then
         perform _replace_older(current);
     end if;

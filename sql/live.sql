@@ -1,4 +1,5 @@
--- What a model says while it says it: put down by the claimer at short intervals, shown to the owner of the job.
+-- What a model says while it says it: put down by the claimer at short intervals, shown to the owner of the job, and there to go on from
+-- when the call breaks off.
 
 create table partials (
     job_id     uuid        not null,
@@ -8,7 +9,7 @@ create table partials (
     created_at timestamptz not null default _now()
 );
 create index partials_job on partials (job_id, part_no);
-comment on table partials is 'What running calls have said so far, a row each time some of it was put down; gone when the answer is kept.';
+comment on table partials is 'What calls have said so far, a row each time some of it was put down; when one breaks off the next goes on from there. Gone when the answer is kept.';
 comment on column partials.claim_id is 'The claim whose call said it.';
 comment on column partials.part_no is 'The order in which it was put down.';
 comment on sequence partials_part_no_seq is 'The order of what was put down.';
@@ -39,11 +40,10 @@ begin
         raise exception 'job "%" does not exist', coalesce(live.job::text, 'null')
             using errcode = 'no_data_found', hint = 'dialectic.job_tree(session) lists the jobs of a session.';
     end if;
-    return coalesce(
-        (select c.content from contributions c where c.job_id = seen.id order by c.chunk_no desc limit 1),
-        (select string_agg(p.content, '' order by p.part_no) from partials p where p.job_id = seen.id and p.claim_id = seen.claim_id),
-        '');
+    return concat(
+        (select string_agg(c.content, '' order by c.chunk_no) from contributions c where c.job_id = seen.id),
+        (select string_agg(p.content, '' order by p.part_no) from partials p where p.job_id = seen.id));
 end
 $$;
 comment on function live(uuid) is
-    'What the model of a job has said so far, put down every partial_flush_seconds while it speaks; its whole answer when it is done.';
+    'What the model of a job has said so far, put down every partial_flush_seconds while it speaks; all it said when it is done. Of a job that goes on with an answer, what it added.';

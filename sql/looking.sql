@@ -100,7 +100,7 @@ begin
             from tree join jobs j on j.parent_job_id = tree.node
         )
         select repeat('  ', tree.depth) || case when tree.depth = 0 then format('%s, iteration %s', r.stage, r.iteration) else j.step_key end
-                   || case when j.kind = 'render' then ' rendered' when j.continuation_count > 0 then ' mended' else '' end
+                   || case when j.kind = 'render' then ' rendered' when j.continuation_count > 0 then format(' continued (%s)', j.continuation_count) else '' end
                    || coalesce(' ← ' || coalesce(origin.model || case when source.reviewed then ' reviewed by ' || j.reviewer else '' end, source.models), ''),
                j.id, j.status, j.document_key, j.model, j.attempt_count,
                date_trunc('milliseconds', coalesce(j.completed_at, case when j.status = 'processing' then _now() end) - j.started_at),
@@ -175,3 +175,19 @@ as $$
 $$;
 comment on function explain(uuid, text) is
     'The plan of a session before it runs: for each step the calls, the documents they become and the artifacts they read; after a run what it took beside them. Cost is in dollars.';
+
+create view usage with (security_invoker) as
+    select s.owner, c.session_id, run.stage, c.model, (c.started_at at time zone 'UTC')::date as day, count(*) as calls,
+           count(*) filter (where c.outcome in ('failed', 'lost')) as failed_calls,
+           coalesce(sum(c.input_tokens), 0)::bigint as input_tokens, coalesce(sum(c.cached_tokens), 0)::bigint as cached_tokens,
+           coalesce(sum(c.output_tokens), 0)::bigint as output_tokens, coalesce(sum(c.reasoning_tokens), 0)::bigint as reasoning_tokens,
+           round(coalesce(sum(c.cost), 0) / 1000000.0, 6) as cost,
+           percentile_disc(0.5) within group (order by c.finished_at - c.started_at) as median_time,
+           percentile_disc(0.5) within group (order by c.first_byte_at - c.started_at) as median_first_byte
+    from model_calls c
+    join sessions s on s.id = c.session_id
+    join jobs j on j.id = c.job_id
+    join stage_runs run on run.id = j.stage_run_id
+    group by s.owner, c.session_id, run.stage, c.model, (c.started_at at time zone 'UTC')::date;
+comment on view usage is
+    'Calls, those that failed, tokens, cost in dollars and how long they took, by owner, session, stage, model that was called and day (UTC).';

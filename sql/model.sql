@@ -171,6 +171,10 @@ begin
     end if;
     perform _check_model_settings(provider_api, add_model.settings);
     perform _check_fallback(add_model.name, add_model.kind, add_model.fallback);
+    -- What was learned of another model's tokens says nothing of this one's.
+    delete from token_ratios r
+    using _current_models m
+    where r.model = add_model.name and m.name = r.model and m.api_model <> coalesce(add_model.api_model, add_model.name);
     insert into models as m (name, provider, api_model, kind, context_window, max_output_tokens, tokenizer, input_price, output_price,
                              cached_price, cache_write_price, reasoning_price, max_concurrency, requests_per_minute,
                              tokens_per_minute, fallback, settings)
@@ -243,4 +247,17 @@ as $$
         name text, provider text, api_model text, kind text, context_window integer, max_output_tokens integer, tokenizer text,
         input_price numeric, output_price numeric, cached_price numeric, cache_write_price numeric, reasoning_price numeric,
         settings jsonb);
+$$;
+
+-- What a call costs in micro-dollars, rounded up once: a price per million tokens in dollars is a price per token in micro-dollars. What was
+-- read from a cache, or into one, and what was thought may have prices of their own.
+create function _cost(model models, read bigint, cached bigint, cache_write bigint, written bigint, reasoning bigint) returns bigint
+    language plpgsql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return ceil((read - cached - cache_write) * model.input_price + cached * coalesce(model.cached_price, model.input_price)
+                + cache_write * coalesce(model.cache_write_price, model.input_price)
+                + (written - reasoning) * model.output_price + reasoning * coalesce(model.reasoning_price, model.output_price));
+end
 $$;

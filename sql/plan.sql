@@ -101,16 +101,20 @@ begin
             join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
             join jobs j on j.id = c.job_id and j.status = 'completed'
             join jobs root on root.id = j.parent_job_id
-            where c.output_type = any (types) and c.root_id = c.id and c.mime_type = 'text/markdown'
+            where c.output_type = any (types) and not c.is_part and c.mime_type = 'text/markdown'
               -- A model that failed is left out whole: half of its work would leave the other models with half of their inputs.
               and case when j.stage_run_id = read.reader
                        then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
                             and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
                        else root.status = 'completed' end;
     end if;
-    if with_json then
+    if with_json or (with_answers and exists (
+            select from unnest(of_session, stages, iterations) as read(session_id, stage, iteration)
+            join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
+                and r.resource_type in ('header_context', 'assembled_json', 'rendered_document'))) then
         return query
-            -- Of an answer in JSON: its header, its document in the newest version, or the JSON itself where it stays JSON.
+            -- Of an answer in JSON: its header, its document in the newest version, or the JSON itself where it stays JSON; of a text in
+            -- several chunks the whole.
             select made.reader, made.id, made.source_resource_id, made.output_type, made.stage,
                    made.document_key, made.model, made.lineage_id, made.reviewer, made.is_previous
             from (

@@ -137,9 +137,9 @@ begin
     into frozen_stages
     from jsonb_array_elements(frozen_stages) with ordinality as listed(s, position);
 
-    -- Mending and combining have no step: their prompts go with every process.
+    -- Going on, mending and combining have no step: their prompts go with every process.
     used_prompts := _prompts_with_includes(array(
-        values ('repair_missing_keys'), ('tier2_document_combiner')
+        values ('continue_answer'), ('repair_missing_keys'), ('tier2_document_combiner')
         union
         select s ->> 'seed_prompt_template' from jsonb_array_elements(frozen_stages) as s
         union

@@ -82,14 +82,12 @@ begin
         union all
         select i.*
         from read
-        join contributions c on c.id = read.artifact
-        join jobs combined on combined.id = c.job_id and combined.kind = 'combine'
-        join job_inputs i on i.job = combined.id
+        join _condensed c on c.artifact = read.artifact
+        join job_inputs i on i.job = c.job_id
     )
     select anew, read.position, coalesce(_newest_of(read.artifact), read.artifact), read.role, read.part, read.relevance
     from read
-    where not exists (
-        select from contributions c join jobs combined on combined.id = c.job_id and combined.kind = 'combine' where c.id = read.artifact);
+    where not exists (select from _condensed c where c.artifact = read.artifact);
     return anew;
 end
 $$;
@@ -111,17 +109,22 @@ as $$
             limit 1)
     from resources r
     join jobs j on j.id = r.job_id and j.status = 'superseded'
-    where r.id = artifact and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
+    where r.id = artifact and j.makes <> 'text' and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
     union all
+    -- A text is an answer itself, or was put together from several chunks.
     select (select newer.id
             from jobs n
-            join contributions newer on newer.job_id = n.id
+            cross join lateral (
+                select c.id from contributions c where c.job_id = n.id and not c.is_part
+                union all
+                select r.id from resources r where r.job_id = n.id and r.resource_type = 'rendered_document') as newer
             where n.parent_job_id = j.parent_job_id and n.step_key = j.step_key and n.group_key = j.group_key and n.status = 'completed'
             order by n.version desc, newer.id desc
             limit 1)
-    from contributions c
-    join jobs j on j.id = c.job_id and j.status = 'superseded'
-    where c.id = artifact
+    from (select c.id, c.job_id from contributions c where c.id = artifact
+          union all
+          select r.id, r.job_id from resources r where r.id = artifact) as old
+    join jobs j on j.id = old.job_id and j.status = 'superseded' and j.makes = 'text'
 $$;
 
 -- Called when jobs have completed: a new version that is there whole replaces the older ones. Of a document it is there when it is
@@ -138,7 +141,8 @@ begin
             and older.version < anew.version and older.status = 'completed'
         where anew.id = any (done) and anew.version > 1 and anew.status = 'completed'
           and case anew.makes
-                  when 'text' then true
+                  when 'text' then exists (select from contributions c where c.job_id = anew.id and not c.is_part)
+                      or exists (select from resources r where r.job_id = anew.id and r.resource_type = 'rendered_document')
                   when 'document' then anew.kind = 'render'
                   else exists (select from resources r where r.job_id = anew.id and r.resource_type in ('header_context', 'assembled_json')) end));
 end

@@ -1,14 +1,15 @@
 -- Requests: the exact messages a claimed job sends, saved before they leave, with the call opened beside them.
 --
--- What was planned (job_inputs) is what is sent, and a job that is tried again sends the same prompt again. Nothing here
--- calls a model, and no secret is in a request.
+-- What was planned (job_inputs) is what is sent, and a job that is tried again sends the same prompt again. Where an answer is gone on
+-- with, what was written so far stands behind that prompt, and then what is asked for now. Nothing here calls a model, and no secret is
+-- in a request.
 
 -- What a request is made from, for each of these claimed jobs: its place, its limits, and the prompt if one is saved already.
 create function _request_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
                    step_key text, model text, max_output_tokens bigint, call_no bigint, is_last_attempt boolean, kind text,
-                   context_safety double precision, max_ratio double precision, may_continue boolean, prompt text, turn_prompt text,
-                   so_far text, missing text[])
+                   context_safety double precision, max_ratio double precision, may_continue boolean, makes text, prompt text, chunks text[],
+                   fragments integer, gap text, why text, missing text[])
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -17,24 +18,31 @@ begin
     return query
         with allowed as materialized (
             select (select c.value #>> '{}' from configuration c where c.key = 'context_safety' order by c.is_shipped limit 1)::double precision as safety,
-                   (select c.value #>> '{}' from configuration c where c.key = 'tier2_max_ratio' order by c.is_shipped limit 1)::double precision as ratio)
+                   (select c.value #>> '{}' from configuration c where c.key = 'tier2_max_ratio' order by c.is_shipped limit 1)::double precision as ratio,
+                   (select c.value #>> '{}' from configuration c where c.key = 'max_continuations' order by c.is_shipped limit 1)::integer as continuations)
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model,
-               run.max_output_tokens::bigint, (select count(*) from model_calls c where c.job_id = j.id) + 1,
-               j.attempt_count > 0 and j.attempt_count >= j.max_retries, j.kind, allowed.safety, allowed.ratio, run.continue_until_complete,
-               (select r.content from resources r where r.job_id = j.id and r.resource_type like '%\_prompt'),
-               continued.turn_prompt, continued.so_far,
+               coalesce((j.payload ->> 'output_budget')::bigint, run.max_output_tokens),
+               (select count(*) from model_calls c where c.job_id = j.id) + 1,
+               j.attempt_count > 0 and j.attempt_count >= j.max_retries, j.kind, allowed.safety, allowed.ratio,
+               run.continue_until_complete and j.continuation_count < allowed.continuations, j.makes,
+               case when j.target_contribution_id is not null then _chain_prompt(j.target_contribution_id)
+                    else (select r.content from resources r where r.job_id = j.id and r.resource_type in ('turn_prompt', 'planner_prompt')) end,
+               chain.chunks || torn.fragments, cardinality(torn.fragments),
+               case when j.target_contribution_id is not null then _gap(j, chain.numbers) end,
+               j.payload ->> 'why',
                case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
         join stage_runs run on run.id = j.stage_run_id
         cross join allowed
+        cross join lateral (
+            select case when exists (select from partials p where p.job_id = j.id) then _said_before(j.id, j.claim_id) else '{}' end as fragments) as torn
         left join lateral (
-            -- What a job that mends an answer goes by: what was asked first, and what was answered.
-            select p.content as turn_prompt, c.content as so_far
+            select array_agg(c.content order by c.chunk_no) as chunks, array_agg(c.chunk_no) as numbers
             from contributions c
-            join resources p on p.id = c.source_prompt_resource_id
-            where c.id = j.target_contribution_id) as continued on j.target_contribution_id is not null;
+            where c.id = j.target_contribution_id or (c.root_id = j.target_contribution_id and c.root_id <> c.id))
+            as chain on j.target_contribution_id is not null;
 end
 $$;
 
@@ -65,7 +73,8 @@ begin
         where c.id = any (ids)
         union all
         select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer, nullif(origin.model, r.model), r.document_key,
-               r.content, r.resource_type = 'rendered_document', null
+               r.content, r.resource_type = 'rendered_document' and r.source_resource_id is not null,
+               case r.output_type when 'combined' then (select (j.payload ->> 'depth')::integer from jobs j where j.id = r.job_id) end
         from resources r left join jobs origin on origin.id = r.lineage_id
         where r.id = any (ids);
 end
@@ -87,25 +96,27 @@ end
 $$;
 
 -- Saves the prompts that are new (the others are null) and opens the calls of these models; returns the jobs whose calls may leave once
--- this is committed.
-create function _open_calls(job_ids uuid[], claim_ids bigint[], prompts text[], providers text[], models text[]) returns setof uuid
+-- this is committed. Of a prompt that goes on with an answer only the last message is saved: what stands before it is there already.
+create function _open_calls(
+    job_ids uuid[], claim_ids bigint[], prompts text[], going_on boolean[], providers text[], models text[]
+) returns setof uuid
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
-                           lineage_id, reviewer, version, mime_type, content)
-    select case when j.target_contribution_id is not null then 'continuation_prompt' when j.makes = 'header' then 'planner_prompt'
-                else 'turn_prompt' end,
+    insert into resources as saved (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
+                                    lineage_id, reviewer, version, mime_type, content)
+    select case when made.goes_on then 'continuation_prompt' when j.makes = 'header' then 'planner_prompt' else 'turn_prompt' end,
            s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
            j.version, 'application/json', made.prompt
-    from unnest(job_ids, claim_ids, prompts) as made(job_id, claim_id, prompt)
+    from unnest(job_ids, claim_ids, prompts, going_on) as made(job_id, claim_id, prompt, goes_on)
     join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
     where made.prompt is not null
-    on conflict do nothing;
+    on conflict (job_id, resource_type) where job_id is not null do update
+        set content = excluded.content where saved.resource_type = 'continuation_prompt';
     return query
         insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model)
         select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model

@@ -44,7 +44,7 @@ declare
     name text;
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
-                                'resources', 'model_calls', 'partials', 'claims', 'notifications', 'definitions', 'claim_ids', 'partials_part_no_seq',
+                                'resources', 'model_calls', 'partials', 'token_ratios', 'claims', 'notifications', 'definitions', 'claim_ids', 'partials_part_no_seq',
                                 'notifications_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
@@ -66,10 +66,11 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_breaker_threshold', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_session', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe') then true
+                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_breaker_threshold', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_session', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe', '_measured_model', '_count_tokens',
+                                 '_count_message_tokens', '_knit', '_repair_json', '_receipt') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
                                  '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
-                                 '_request_texts', '_request_prompts', '_open_calls', '_append_partials', '_catalog', '_clocks', '_give_back', '_keep_replies', '_document_jobs', '_keep_documents', '_combine') then kind = 'admin'
+                                 '_request_texts', '_request_prompts', '_open_calls', '_append_partials', '_catalog', '_clocks', '_give_back', '_learn_ratios', '_keep_replies', '_document_jobs', '_keep_documents', '_combine') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_document_template', 'set_domain', 'define_process', 'define_stage',
                                  'set_config', 'set_secret', 'import_models', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',

@@ -185,6 +185,7 @@ create table contributions (
     reviewer                  text,
     source_prompt_resource_id uuid,
     is_header                 boolean     not null default false,
+    is_part                   boolean     not null default false,
     finish_reason             text        not null
         check (finish_reason in ('stop', 'length', 'content_filter', 'tool_use', 'error', 'unknown')),
     input_tokens              bigint      not null default 0,
@@ -199,6 +200,9 @@ create table contributions (
 create index contributions_stage on contributions (session_id, stage, iteration);
 create index contributions_root on contributions (root_id) where root_id <> id;
 comment on table contributions is 'Raw model answers, one row per answer or chunk of one; never changed after they are saved.';
+comment on column contributions.root_id is 'The first chunk of the answer: its own id where it is the first.';
+comment on column contributions.chunk_no is 'Which chunk of the answer it is, from 1 on.';
+comment on column contributions.is_part is 'Whether it is one of several chunks: the whole is a text of its own, among resources.';
 comment on column contributions.raw_response is 'What else the provider said with the answer, where it said anything.';
 
 create table resources (

@@ -144,10 +144,29 @@ begin
         raise exception '%', state.problem
             using errcode = 'object_not_in_prerequisite_state', detail = state.detail, hint = state.hint;
     end if;
+    raise notice '%', dialectic._receipt(session);
 end
 $$;
 comment on procedure wait(uuid, interval) is
-    'Returns when nothing of the session is left to run; an error when it failed, is paused, or is not done in time.';
+    'Returns when nothing of the session is left to run, with a line on what it took; an error when it failed, is paused, or is not done in time.';
+
+-- What a session has made, and what it took, in a line.
+create function _receipt(session uuid) returns text
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    seen sessions := _seen_session(_receipt.session);
+begin
+    return (
+        select format('%s documents, %s calls, %s tokens read and %s written, $%s, %s',
+                      (select count(*) from documents d where d.session_id = seen.id), count(*), coalesce(sum(c.input_tokens), 0),
+                      coalesce(sum(c.output_tokens), 0), round(coalesce(sum(c.cost), 0) / 1000000.0, 6),
+                      date_trunc('milliseconds', coalesce(seen.completed_at, _now()) - seen.created_at))
+        from model_calls c
+        where c.session_id = seen.id);
+end
+$$;
 
 -- Whether a session has come to rest, and if not well, why.
 create function _session_state(session uuid, out finished boolean, out problem text, out detail text, out hint text)

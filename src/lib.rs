@@ -57,6 +57,11 @@ extension_sql_file!(
     requires = ["secret", api::provider::_check_provider_settings, api::provider::_check_model_settings]
 );
 extension_sql_file!("../sql/import.sql", name = "import", requires = ["model"]);
+extension_sql_file!(
+    "../sql/tokens.sql",
+    name = "tokens",
+    requires = ["import", api::tokens::_count_tokens, api::tokens::_count_message_tokens]
+);
 extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["import"]);
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
 extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
@@ -92,7 +97,8 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/live.sql", name = "live", requires = ["finish"]);
-extension_sql_file!("../sql/document.sql", name = "document", requires = ["live"]);
+extension_sql_file!("../sql/chain.sql", name = "chain", requires = ["live", "tokens", api::prompt::_continued_prompt]);
+extension_sql_file!("../sql/document.sql", name = "document", requires = ["chain"]);
 extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["document"]);
 extension_sql_file!("../sql/control.sql", name = "control", requires = ["completion"]);
 extension_sql_file!(
@@ -116,6 +122,7 @@ extension_sql_file!("../sql/security.sql", name = "security", finalize);
 pub extern "C-unwind" fn _PG_init() {
     settings::init();
     worker::init();
+    api::tokens::init();
 }
 
 #[cfg(any(test, feature = "pg_test"))]

@@ -6,17 +6,20 @@
 use super::encode;
 use crate::error::Error;
 use crate::store::definition::definition;
-use crate::store::reply::Reply;
+use crate::store::reply::{Reply, follow};
 use crate::store::{catalog, document, request};
 use crate::worker::calls::{DEEP_STACK, Rendered, rendered};
 use crate::worker::draft::{self, Rendering};
 use crate::worker::pool::with_signals_blocked;
-use dialectic_core::answer::verdict;
-use dialectic_core::prompt::{self, Templates};
+use dialectic_core::answer::{Budget, verdict};
+use dialectic_core::definition::so_far;
+use dialectic_core::prompt::{self, Message, Role, Templates};
+use dialectic_core::recipe::Makes;
 use dialectic_core::render::{self, FrontMatter, Layouts};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
+use std::sync::Arc;
 
 /// Runs work on a thread with a deep stack; a panic there is an error here.
 pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
@@ -73,24 +76,64 @@ pub(crate) fn _render_job(job: pgrx::Uuid) -> Result<Option<String>, ErrorReport
     })
 }
 
-/// What there is to keep of the answer to one claimed job; no job stands for one that wants a text.
+/// What there is to keep of the answer to one claimed job.
 #[pg_extern(volatile)]
 pub(crate) fn _read_answer(job: Option<pgrx::Uuid>, finish_reason: &str, answer: &str) -> Result<JsonB, ErrorReport> {
     let finish_reason = finish_reason
         .parse()
         .map_err(|_| Error::Unknown { argument: "finish reason", value: finish_reason.to_owned() })?;
-    let wanted = request::drafts(job.into_iter().collect())?.first().map(draft::wanted).unwrap_or_default();
-    let heard = Reply::heard(verdict(finish_reason, answer, &wanted));
-    let mut told = serde_json::json!({"is_complete": !heard.is_incomplete, "is_final": heard.is_final});
+    let models = catalog::read()?.models;
+    let drafts = request::drafts(job.into_iter().collect())?;
+    if let Some(gap) = drafts.first().and_then(|draft| draft.chain.gap.as_ref()) {
+        return Ok(JsonB(serde_json::json!({ "gap": gap })));
+    }
+    let wanted = drafts.first().map(|draft| {
+        let budget = models
+            .get(&draft.turn.model)
+            .map(|model| Budget { asked: draft.limits.window(model).output, most: model.max_output_tokens });
+        draft::wanted(draft, budget.unwrap_or_default())
+    });
+    let heard = deep(|| Ok(Reply::heard(verdict(finish_reason, answer, &wanted.unwrap_or_default()))))?;
+    let mut told =
+        serde_json::json!({"is_complete": !heard.is_incomplete, "is_final": heard.is_final, "notes": heard.notes});
     for (key, value) in [("content", heard.content), ("reason", heard.message)] {
         if let Some(value) = value {
             told[key] = value.into();
         }
     }
-    if let Some(missing) = heard.missing {
-        told["missing"] = missing.into();
+    if let Some(why) = &heard.follow {
+        told["follow"] = follow(why);
+    }
+    if let Some(budget) = heard.budget {
+        told["budget"] = budget.into();
     }
     Ok(JsonB(told))
+}
+
+/// All messages of a prompt that goes on with an answer: those of the turn, what these chunks have so far, and what was asked for then.
+#[pg_extern(stable)]
+pub(crate) fn _continued_prompt(
+    definition_id: &str,
+    stage: &str,
+    step_key: &str,
+    is_combine: bool,
+    turn: Option<&str>,
+    chunks: Vec<String>,
+    directive: &str,
+) -> Result<Option<JsonB>, ErrorReport> {
+    let definition = definition(definition_id)?;
+    let unreadable = |problem: serde_json::Error| Error::Gone(format!("the saved prompt cannot be read: {problem}"));
+    let Some(turn) = turn else { return Ok(None) };
+    let mut messages: Vec<Message> = serde_json::from_str(turn).map_err(unreadable)?;
+    let asked: Vec<Message> = serde_json::from_str(directive).map_err(unreadable)?;
+    let step = definition.step(stage, step_key).filter(|step| step.makes() != Makes::Text && !is_combine);
+    let shape = step.and_then(|step| step.content_to_include.as_ref());
+    let key = step.and_then(|step| step.document_key.as_deref());
+    let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
+    let content = deep(|| Ok(so_far(&chunks, shape, key)))?;
+    messages.push(Message { role: Role::Assistant, content });
+    messages.extend(asked);
+    Ok(Some(encode("prompt", &messages)?))
 }
 
 /// The seed prompt of a stage, filled.
@@ -114,7 +157,8 @@ pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
         return problem("it is no longer claimed".to_owned());
     };
     let model = catalog::read()?.models.remove(&draft.turn.model);
-    let (rendering, prompt, room) = match Rendering::begin(draft, model) {
+    let asked = model.map(|model| (Arc::clone(&model), model.measure));
+    let (rendering, prompt, room) = match Rendering::begin(draft, asked) {
         Ok(begun) => begun,
         Err((_, reason)) => return problem(reason),
     };
@@ -124,9 +168,10 @@ pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
             request::combine(&rendering.claim, &rendering.groups(&groups))?;
             return Ok(JsonB(serde_json::json!({ "request": null })));
         }
+        Rendered::Full => return problem("the window of the model has no room to go on in".to_owned()),
         Rendered::Refused(_, reason) => return problem(reason),
     };
-    request::open(vec![(&ready.claim, ready.prompt.as_deref(), &ready.model)])?;
+    request::open(vec![(&ready.claim, ready.prompt.as_ref(), &ready.model)])?;
     let JsonB(mut request) = encode("request", &ready.request)?;
     request["job_id"] = job.to_string().into();
     request["claim_id"] = ready.claim.id.into();

@@ -18,7 +18,7 @@ mod list;
 mod verdict;
 mod wrapping;
 
-pub use verdict::{Verdict, Wanted, verdict};
+pub use verdict::{Budget, Verdict, Wanted, Why, assembled, verdict};
 
 use crate::json::{self, Unreadable};
 use serde_json::{Map, Value};

@@ -30,6 +30,12 @@ impl Window {
         let filled = (self.tokens as f64 * self.safety) as u64;
         filled.saturating_sub(self.output.min(self.tokens / 4))
     }
+
+    /// Whether an answer can go on behind a prompt of so many tokens: there should be room for more than a few words.
+    pub fn has_room_after(&self, tokens: u64) -> bool {
+        let filled = (self.tokens as f64 * self.safety) as u64;
+        filled.saturating_sub(tokens) >= self.output.min(self.tokens / 16).max(1)
+    }
 }
 
 /// A document of a prompt.

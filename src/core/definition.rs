@@ -4,16 +4,19 @@
 //! Read once from what is stored and never changed afterwards. Decides which values a template is given; how they become text
 //! is decided in [`crate::prompt`]. Never decides which documents a job reads.
 
-use crate::prompt::{Message, PromptError, Role, Templates};
+mod continuing;
+
+pub use continuing::{Continuing, so_far};
+
+use crate::prompt::{Message, PromptError, Templates};
 use crate::recipe::{HEADER_CONTEXT, Makes, Problems, Recipe, Step};
 use crate::render::{self, FrontMatter, Layouts, Rendered};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The template that has documents condensed.
 const COMBINE: &str = "tier2_document_combiner";
-/// The template that asks for what an answer lacks.
-const REPAIR: &str = "repair_missing_keys";
 
 /// A process, its stages, templates and overlays.
 #[derive(Debug)]
@@ -83,17 +86,6 @@ pub struct Turn {
     pub documents: Vec<Document>,
 }
 
-/// An answer that lacks something.
-#[derive(Debug, Clone)]
-pub struct Mending {
-    /// The messages it answered, as they were saved.
-    pub turn: String,
-    /// The answer.
-    pub so_far: String,
-    /// The keys it lacks.
-    pub missing: Vec<String>,
-}
-
 /// An answer that is to become a document.
 #[derive(Debug, Clone)]
 pub struct Manuscript {
@@ -142,6 +134,8 @@ impl Definition {
             };
             templates.into_iter().filter_map(|(name, body)| Some((name, body.as_str()?.to_owned())))
         };
+        let mut prompts: BTreeMap<String, String> = bodies(prompts).collect();
+        prompts.entry(continuing::CONTINUE.to_owned()).or_insert_with(|| continuing::SHIPPED.to_owned());
         Ok(Definition {
             process,
             domain,
@@ -150,7 +144,7 @@ impl Definition {
                 Value::Object(overlays) => overlays,
                 _ => Map::new(),
             },
-            templates: Templates::new(bodies(prompts))?,
+            templates: Templates::new(prompts)?,
             layouts: Layouts::new(bodies(documents))?,
         })
     }
@@ -205,19 +199,6 @@ impl Definition {
         self.templates.messages(template, &Value::Object(values))
     }
 
-    /// The messages that ask for the keys an answer lacks: the turn as it was sent, the answer so far, and the request for
-    /// exactly these keys in their shape. A key that the shape does not know is asked for as a text.
-    pub fn repair(&self, mending: &Mending, shape: &Value) -> Result<Vec<Message>, PromptError> {
-        let mut messages: Vec<Message> = serde_json::from_str(&mending.turn)
-            .map_err(|problem| PromptError::unreadable(REPAIR, &problem.to_string()))?;
-        let missing = &mending.missing;
-        let wanted = wanted(missing, shape);
-        let asked = self.templates.render(REPAIR, &json!({"missing": missing, "shape": wanted}))?;
-        messages.push(Message { role: Role::Assistant, content: mending.so_far.clone() });
-        messages.push(Message { role: Role::User, content: asked.trim_end().to_owned() });
-        Ok(messages)
-    }
-
     /// The document that an answer becomes, titled as its step is. Content that is not even JSON is shown as it is.
     pub fn document(&self, manuscript: &Manuscript) -> Rendered {
         let front = &manuscript.front;
@@ -257,30 +238,6 @@ impl Turn {
         let mut headers = self.documents.iter().filter(|document| document.r#type == HEADER_CONTEXT);
         headers.next().filter(|_| headers.next().is_none())
     }
-}
-
-/// The shape of what is missing. A document that a header does not speak of is missing from a list, as in `list[document]`.
-fn wanted(missing: &[String], shape: &Value) -> Map<String, Value> {
-    let mut wanted = Map::new();
-    for key in missing {
-        let entry = key.strip_suffix(']').and_then(|key| key.split_once('['));
-        let entry = entry.and_then(|(list, document)| {
-            let entries = shape.get(list)?.as_array()?;
-            Some((list, entries.iter().find(|entry| entry["document_key"] == *document)?))
-        });
-        match entry {
-            Some((list, entry)) => {
-                if let Value::Array(entries) = wanted.entry(list).or_insert_with(|| json!([])) {
-                    entries.push(entry.clone());
-                }
-            }
-            None => {
-                let shape = shape.get(key).cloned().unwrap_or_else(|| json!("The text of this part."));
-                wanted.insert(key.clone(), shape);
-            }
-        }
-    }
-    wanted
 }
 
 impl Document {

@@ -19,6 +19,7 @@
 //! repaired only where nothing else is left, and that is recorded. Whether to ask for more is not decided here.
 
 mod chain;
+mod document;
 mod items;
 mod kin;
 #[cfg(test)]
@@ -68,11 +69,50 @@ pub struct Knitted {
 /// Joins the chunks of an answer that was to be JSON. `shape` is what the step asked for, where that is known: its outer
 /// keys count; `document_key` is the document it is for.
 pub fn json(chunks: &[&str], shape: Option<&Value>, document_key: Option<&str>) -> Knitted {
-    let knitted = chain::run(chunks, &Wanted { shape, document_key }).finish();
+    whole(chunks, shape, document_key).0
+}
+
+/// What is open where an answer ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// Whether there is an object at all.
+    pub(crate) is_object: bool,
+    /// Whether something in it is not closed.
+    pub(crate) is_open: bool,
+    /// Whether only brackets are open, and every value that was begun is complete.
+    pub(crate) is_between: bool,
+    /// Whether a text in it was cut off and never completed.
+    pub(crate) is_torn: bool,
+    /// The keys and places that lead to where it was cut off, with points between them.
+    pub(crate) open_at: Option<String>,
+    /// Whether it says itself that it would go on, and not with another document.
+    pub(crate) would_go_on: bool,
+    /// Another document that it would go on with, unasked.
+    pub(crate) elsewhere: Option<String>,
+}
+
+/// As [`json`], with what is open where it ends.
+pub(crate) fn whole(chunks: &[&str], shape: Option<&Value>, document_key: Option<&str>) -> (Knitted, Ending) {
+    let (knitted, ending) = chain::run(chunks, &Wanted { shape, document_key }).finish();
     let mut notes = knitted.notes;
     notes.dedup();
     notes.truncate(NOTES);
-    Knitted { notes, ..knitted }
+    (Knitted { notes, ..knitted }, ending)
+}
+
+/// The chunks of an answer that was to be JSON, as the model is shown what it wrote: as it stands while it went onward,
+/// without what was repeated; as knitted JSON since it began afresh. One chunk is shown as it is.
+pub fn so_far(chunks: &[&str], shape: Option<&Value>, document_key: Option<&str>) -> String {
+    let mut written = chunks.iter().filter(|chunk| !chunk.is_empty());
+    match (written.next(), written.next()) {
+        (Some(only), None) => (*only).to_owned(),
+        _ => chain::run(chunks, &Wanted { shape, document_key }).so_far(),
+    }
+}
+
+/// The last characters of a text, as many as a model is taken to repeat.
+pub fn tail(text: &str) -> &str {
+    overlap::last(text, overlap::LONGEST)
 }
 
 /// Valid JSON that keeps every complete value of a text, and whether it had to be repaired. Of what was cut off, a text is

@@ -21,6 +21,7 @@
 //! | [`context`] | whether a prompt fits, and how what does not is cut into groups |
 //! | [`answer`] | what of an answer is what a step asked for |
 //! | [`render`] | how an answer becomes a Markdown document |
+//! | [`tokens`] | how many tokens a text is, for each model |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`limits`] | when the next call to a provider or a model may begin |
 //! | [`breaker`] | when a provider that keeps failing is left alone, and for how long |
@@ -46,3 +47,4 @@ pub mod readiness;
 pub mod recipe;
 pub mod render;
 pub mod retry;
+pub mod tokens;

@@ -4,14 +4,17 @@ use super::{must, query};
 use crate::error::Error;
 use dialectic_core::limits::Allowance;
 use dialectic_core::provider::traits::Manner;
+use dialectic_core::tokens::{Measure, Ratio};
 use pgrx::JsonB;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 const CATALOG: &str = "select model, provider, api, base_url, manner, secret, api_model, context_window, max_output_tokens, settings, \
-     fallback, model_concurrency, model_requests, model_tokens, provider_concurrency, provider_requests, provider_tokens \
+     fallback, model_concurrency, model_requests, model_tokens, provider_concurrency, provider_requests, provider_tokens, tokenizer, \
+     factor, samples \
      from dialectic._catalog()";
+const LEARN: &str = "select dialectic._learn_ratios($1, $2, $3)";
 const CLOCKS: &str = "select provider, model, rests, is_paused, is_tried from dialectic._clocks()";
 const FLUSH: &str = "select (dialectic.get_config('partial_flush_seconds') #>> '{}')::double precision";
 
@@ -36,6 +39,8 @@ pub(crate) struct Model {
     pub(crate) context_window: u64,
     pub(crate) max_output_tokens: u64,
     pub(crate) settings: serde_json::Value,
+    /// How its tokens are counted.
+    pub(crate) measure: Measure,
     /// Who answers in its place when its provider cannot.
     pub(crate) fallback: Option<String>,
     pub(crate) allowance: Allowance,
@@ -98,10 +103,14 @@ pub(crate) fn read() -> Result<Catalog, Error> {
                 provider
             }
         };
+        let api_model: String = must(row, 7)?;
+        let samples = u32::try_from(row.get::<i32>(20)?.unwrap_or(0)).unwrap_or(0);
+        let learned = row.get::<f64>(19)?.map(|factor| Ratio::new(factor, samples));
         Ok(Arc::new(Model {
             name: must(row, 1)?,
             provider,
-            api_model: must(row, 7)?,
+            measure: Measure::new(must(row, 18)?, &api_model, learned),
+            api_model,
             context_window: u64::try_from(must::<i64>(row, 8)?).unwrap_or(0),
             max_output_tokens: u64::try_from(must::<i64>(row, 9)?).unwrap_or(0),
             settings: must::<JsonB>(row, 10)?.0,
@@ -112,6 +121,20 @@ pub(crate) fn read() -> Result<Catalog, Error> {
     let flush = query(FLUSH, &[], |row| row.get::<f64>(1))?.into_iter().next().flatten();
     let models = rows.into_iter().map(|model| (model.name.clone(), model)).collect();
     Ok(Catalog { models, flush_every: flush.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or_default() })
+}
+
+/// Keeps what was learned of the tokens of models.
+pub(crate) fn learn(ratios: &HashMap<String, Ratio>) -> Result<(), Error> {
+    if ratios.is_empty() {
+        return Ok(());
+    }
+    let (mut models, mut factors, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+    for (model, ratio) in ratios {
+        models.push(model.as_str());
+        factors.push(ratio.factor());
+        samples.push(i32::try_from(ratio.samples()).unwrap_or(i32::MAX));
+    }
+    query(LEARN, &[models.into(), factors.into(), samples.into()], |_| Ok(())).map(drop)
 }
 
 /// Reads the clocks; a provider without one is free.

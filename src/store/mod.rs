@@ -16,9 +16,10 @@ use pgrx::prelude::*;
 use pgrx::spi::{OwnedPreparedStatement, SpiHeapTupleData};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 thread_local! {
-    static PREPARED: RefCell<HashMap<&'static str, OwnedPreparedStatement>> = RefCell::new(HashMap::new());
+    static PREPARED: RefCell<HashMap<&'static str, Rc<OwnedPreparedStatement>>> = RefCell::new(HashMap::new());
 }
 
 /// Runs a statement, which is planned once per process, and reads every row of its result.
@@ -28,13 +29,17 @@ fn query<T>(
     mut read: impl FnMut(&SpiHeapTupleData) -> Result<T, pgrx::spi::Error>,
 ) -> Result<Vec<T>, Error> {
     Spi::connect_mut(|client| {
-        let is_prepared = PREPARED.with_borrow(|prepared| prepared.contains_key(statement));
-        if !is_prepared {
-            let types: Vec<PgOid> = args.iter().map(|arg| PgOid::from(arg.oid())).collect();
-            let kept = client.prepare_mut(statement, &types)?.keep();
-            PREPARED.with_borrow_mut(|prepared| prepared.insert(statement, kept));
-        }
-        let rows = PREPARED.with_borrow(|prepared| client.update(&prepared[statement], None, args))?;
+        // Nothing stays borrowed: what a statement calls may come here for one of its own.
+        let prepared = match PREPARED.with_borrow(|prepared| prepared.get(statement).cloned()) {
+            Some(prepared) => prepared,
+            None => {
+                let types: Vec<PgOid> = args.iter().map(|arg| PgOid::from(arg.oid())).collect();
+                let kept = Rc::new(client.prepare_mut(statement, &types)?.keep());
+                PREPARED.with_borrow_mut(|prepared| prepared.insert(statement, Rc::clone(&kept)));
+                kept
+            }
+        };
+        let rows = client.update(&*prepared, None, args)?;
         let mut read_rows = Vec::with_capacity(rows.len());
         for row in rows {
             read_rows.push(read(&row)?);

@@ -4,13 +4,13 @@ use super::{must, query};
 use crate::error::Error;
 use crate::store::claim::Claim;
 use crate::worker::http::Heard;
-use dialectic_core::answer::Verdict;
-use dialectic_core::provider::{Class, Outcome, Scope, Usage, storable};
+use dialectic_core::answer::{Verdict, Why};
+use dialectic_core::provider::{Class, FinishReason, Outcome, Scope, Usage, storable};
 use pgrx::{JsonB, Uuid};
 use std::time::Instant;
 
 const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
-     $21, $22)";
+     $21, $22, $23, $24)";
 
 const GIVE_BACK: &str = "select dialectic._give_back($1, $2)";
 
@@ -32,10 +32,14 @@ pub(crate) struct Reply {
     pub(crate) scope: Scope,
     /// Whether the provider is to blame for the failure.
     pub(crate) is_strike: bool,
-    /// The answer in normal form, where it is JSON.
+    /// The whole answer in normal form, where it is JSON or came in several chunks.
     pub(crate) content: Option<String>,
-    /// The keys that it lacks.
-    pub(crate) missing: Option<Vec<String>>,
+    /// Why it is gone on with.
+    pub(crate) follow: Option<Why>,
+    /// How many tokens may be written when the same is asked again, for nothing was said.
+    pub(crate) budget: Option<u64>,
+    /// What was left out or forgiven.
+    pub(crate) notes: Vec<String>,
     pub(crate) is_incomplete: bool,
     /// Whether to try again would not help.
     pub(crate) is_final: bool,
@@ -58,7 +62,7 @@ pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
         replies.iter().map(|(_, reply)| i64::try_from(value(&reply.usage)).unwrap_or(i64::MAX)).collect::<Vec<_>>()
     };
     let is = |value: fn(&Reply) -> bool| replies.iter().map(|(_, reply)| value(reply)).collect::<Vec<_>>();
-    let missing = |reply: &Reply| reply.missing.as_ref().map(|keys| JsonB(serde_json::json!(keys)));
+    let follow = |reply: &Reply| reply.follow.as_ref().map(|why| JsonB(follow(why)));
     let ago =
         |reply: &Reply| reply.first_byte.map(|then| i64::try_from(then.elapsed().as_millis()).unwrap_or(i64::MAX));
     let args = [
@@ -81,22 +85,36 @@ pub(crate) fn keep(replies: &[&(Claim, Reply)]) -> Result<(), Error> {
         of(|reply| Some(if reply.scope == Scope::Model { "model" } else { "provider" })).into(),
         is(|reply| reply.is_strike).into(),
         of(|reply| reply.content.as_deref()).into(),
-        replies.iter().map(|(_, reply)| missing(reply)).collect::<Vec<_>>().into(),
+        replies.iter().map(|(_, reply)| follow(reply)).collect::<Vec<_>>().into(),
         is(|reply| !reply.is_incomplete).into(),
         is(|reply| reply.is_final).into(),
+        replies
+            .iter()
+            .map(|(_, reply)| reply.budget.map(|n| i64::try_from(n).unwrap_or(i64::MAX)))
+            .collect::<Vec<_>>()
+            .into(),
+        replies.iter().map(|(_, reply)| JsonB(serde_json::json!(reply.notes))).collect::<Vec<_>>().into(),
     ];
     query(KEEP, &args, |row| must::<Uuid>(row, 1)).map(drop)
+}
+
+/// What the job is made for that goes on with an answer.
+pub(crate) fn follow(why: &Why) -> serde_json::Value {
+    match why {
+        Why::Missing(keys) => serde_json::json!({"why": why.as_str(), "missing": keys}),
+        why => serde_json::json!({"why": why.as_str()}),
+    }
 }
 
 impl Reply {
     /// What the reading of an answer came to.
     pub(crate) fn heard(heard: Verdict) -> Self {
         match heard {
-            Verdict::Text => Reply::default(),
-            Verdict::Whole { content, is_complete } => {
-                Reply { content: Some(content.to_string()), is_incomplete: !is_complete, ..Reply::default() }
+            Verdict::Kept { content, is_complete, notes } => {
+                Reply { content: content.map(storable), is_incomplete: !is_complete, notes, ..Reply::default() }
             }
-            Verdict::Lacking { missing } => Reply { missing: Some(missing), ..Reply::default() },
+            Verdict::Continue(why) => Reply { follow: Some(why), ..Reply::default() },
+            Verdict::Starved { budget } => Reply { budget: Some(budget), ..Reply::default() },
             Verdict::Refused { reason, is_final } => Reply { is_final, ..Reply::failed(Class::Content, reason) },
         }
     }
@@ -117,7 +135,11 @@ impl From<(Heard, Verdict)> for Reply {
                 finish_raw: finish_raw.map(storable),
                 usage,
                 retry_after_ms: heard.rest.map(|rest| ms(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))),
-                ..Reply::heard(verdict)
+                ..match (finish_reason, Reply::heard(verdict)) {
+                    // It broke off as a connection does: what it said is gone on from.
+                    (FinishReason::Error, reply) => Reply { class: Some(Class::Transient.as_str()), ..reply },
+                    (_, reply) => reply,
+                }
             },
             Outcome::Failure { class, message, retry_after_ms, http_status, scope, usage } => Reply {
                 usage,

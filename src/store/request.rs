@@ -5,8 +5,9 @@ use crate::error::Error;
 use crate::store::catalog::Model;
 use crate::store::claim::{Claim, Work};
 use crate::store::definition::definition;
+use dialectic_core::answer::Why;
 use dialectic_core::context::Window;
-use dialectic_core::definition::{Definition, Document, Mending, Turn};
+use dialectic_core::definition::{Definition, Document, Turn};
 use dialectic_core::json;
 use dialectic_core::render::body;
 use pgrx::{JsonB, Uuid};
@@ -14,14 +15,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, \
-     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, prompt, turn_prompt, so_far, missing \
+     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, why, missing \
      from dialectic._request_jobs($1)";
 const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
 const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, depth \
      from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const COMBINE: &str = "select dialectic._combine($1, $2, $3)";
-const OPEN: &str = "select dialectic._open_calls($1, $2, $3, $4, $5)";
+const OPEN: &str = "select dialectic._open_calls($1, $2, $3, $4, $5, $6)";
 
 /// A claimed job on its way to becoming a request.
 #[derive(Debug)]
@@ -34,14 +35,38 @@ pub(crate) struct Draft {
     /// Whether it has no attempt left after this one.
     pub(crate) is_last_attempt: bool,
     pub(crate) call_no: u32,
-    /// The prompt, where an earlier attempt has saved it.
+    /// The prompt of the turn, where it is saved.
     pub(crate) saved: Option<String>,
     /// Whether what an answer lacks is asked for.
     pub(crate) may_continue: bool,
-    /// What is to be mended.
-    pub(crate) mending: Option<Mending>,
+    /// Whether it makes a header.
+    pub(crate) is_header: bool,
+    /// What was written before of its answer.
+    pub(crate) chain: Chain,
     /// The artifacts of its documents, and how often each was condensed.
     pub(crate) artifacts: Vec<(Uuid, u32)>,
+}
+
+/// What was written before of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// Chunk by chunk, oldest first.
+    pub(crate) chunks: Vec<String>,
+    /// Why it is gone on with; none when it is only begun.
+    pub(crate) why: Option<Why>,
+    /// The first of its chunks that is not there.
+    pub(crate) gap: Option<String>,
+}
+
+impl Chain {
+    /// What was written before, of which so many chunks are fragments of calls that broke off; and what the job was made for.
+    fn new(chunks: Vec<String>, fragments: i32, gap: Option<String>, why: Option<&str>, missing: Vec<String>) -> Self {
+        let why = match why {
+            _ if fragments > 0 => Some(Why::Interrupted),
+            why => why.and_then(|word| Why::of(word, missing)),
+        };
+        Chain { chunks, why, gap }
+    }
 }
 
 /// What limits a prompt and its answer whatever the model.
@@ -132,19 +157,22 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
             documents: Vec::new(),
         };
         let call_no = u32::try_from(must::<i64>(row, 11)?).unwrap_or(u32::MAX);
-        let mending = match (row.get::<String>(18)?, row.get::<String>(19)?) {
-            (Some(turn), Some(so_far)) => Some(Mending { turn, so_far, missing: row.get(20)?.unwrap_or_default() }),
-            _ => None,
-        };
+        let chain = Chain::new(
+            row.get(19)?.unwrap_or_default(),
+            must(row, 20)?,
+            row.get(21)?,
+            row.get::<&str>(22)?,
+            row.get(23)?.unwrap_or_default(),
+        );
         Ok((
             (must::<Uuid>(row, 1)?, must::<i64>(row, 2)?, must::<Uuid>(row, 3)?, must::<Uuid>(row, 4)?),
             (must::<String>(row, 5)?, turn, limits, must::<bool>(row, 12)?, call_no),
-            (must::<bool>(row, 16)?, row.get::<String>(17)?, mending),
+            (must::<bool>(row, 16)?, must::<&str>(row, 17)? == "header", row.get::<String>(18)?, chain),
         ))
     })?;
     rows.into_iter()
         .map(|((job, id, session, project), (definition_id, turn, limits, is_last_attempt, call_no), rest)| {
-            let (may_continue, saved, mending) = rest;
+            let (may_continue, is_header, saved, chain) = rest;
             let definition = definition(&definition_id)?;
             let claim = Claim { job, id, session, work: Work::Call };
             Ok(Row {
@@ -158,7 +186,8 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                     call_no,
                     saved,
                     may_continue,
-                    mending,
+                    is_header,
+                    chain,
                     artifacts: Vec::new(),
                 },
             })
@@ -214,20 +243,30 @@ pub(crate) fn combine(claim: &Claim, groups: &[Vec<Uuid>]) -> Result<(), Error> 
     query(COMBINE, &args, |_| Ok(())).map(drop)
 }
 
+/// A prompt that is to be saved.
+#[derive(Debug, Clone)]
+pub(crate) struct Saving {
+    /// Its messages as JSON.
+    pub(crate) messages: String,
+    /// Whether they only ask for the rest of an answer: those before them are saved.
+    pub(crate) goes_on: bool,
+}
+
 /// Saves prompts and opens calls of these models; returns the jobs whose calls may leave once this is committed.
-pub(crate) fn open(calls: Vec<(&Claim, Option<&str>, &Model)>) -> Result<HashSet<Uuid>, Error> {
+pub(crate) fn open(calls: Vec<(&Claim, Option<&Saving>, &Model)>) -> Result<HashSet<Uuid>, Error> {
     if calls.is_empty() {
         return Ok(HashSet::new());
     }
-    let (mut jobs, mut claims, mut prompts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut jobs, mut claims, mut prompts, mut going_on) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut providers, mut models) = (Vec::new(), Vec::new());
     for (claim, prompt, model) in calls {
         jobs.push(claim.job);
         claims.push(claim.id);
-        prompts.push(prompt);
+        prompts.push(prompt.map(|prompt| prompt.messages.as_str()));
+        going_on.push(prompt.is_some_and(|prompt| prompt.goes_on));
         providers.push(model.provider.name.as_str());
         models.push(model.name.as_str());
     }
-    let args = [jobs.into(), claims.into(), prompts.into(), providers.into(), models.into()];
+    let args = [jobs.into(), claims.into(), prompts.into(), going_on.into(), providers.into(), models.into()];
     Ok(query(OPEN, &args, |row| must(row, 1))?.into_iter().collect())
 }

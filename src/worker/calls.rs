@@ -10,11 +10,12 @@ use crate::worker::stop::Stop;
 use crate::worker::tail::Tail;
 use dialectic_core::answer::{Verdict, Wanted, verdict};
 use dialectic_core::context::{Piece, Window, groups};
-use dialectic_core::definition::{Definition, Manuscript, Mending, Turn};
+use dialectic_core::definition::{Continuing, Definition, Manuscript, Turn};
 use dialectic_core::prompt::{Message, PromptError};
-use dialectic_core::provider::simulator::{self, tokens};
+use dialectic_core::provider::simulator;
 use dialectic_core::provider::{Class, Outcome, Request, Scope, Usage, storable};
 use dialectic_core::recipe::{HEADER_CONTEXT, Origin};
+use dialectic_core::tokens::Measure;
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
@@ -48,8 +49,10 @@ pub(crate) enum Event {
 
 /// What a prompt has become.
 pub(crate) enum Rendered {
-    /// Its messages, their JSON, and their tokens where those are counted.
+    /// Its messages, the JSON that is saved of them, and their tokens where those are counted.
     Ready(Vec<Message>, String, u64),
+    /// With what was written so far it does not fit.
+    Full,
     /// It does not fit: these groups of its documents, by position, are to be condensed first.
     TooLong(Vec<Vec<usize>>),
     /// Nothing, and why.
@@ -61,6 +64,8 @@ pub(crate) struct Room {
     pub(crate) window: Window,
     /// How often each of its documents was condensed.
     pub(crate) depths: Vec<u32>,
+    /// How tokens are counted.
+    pub(crate) measure: Measure,
     /// Whether its tokens are counted in any case.
     pub(crate) is_counted: bool,
 }
@@ -80,8 +85,8 @@ pub(crate) enum Prompt {
     Saved(String),
     /// They are made from the definition.
     New(Arc<Definition>, Box<Turn>),
-    /// They ask for what an answer lacks, in this shape.
-    Mend(Arc<Definition>, Box<Mending>, serde_json::Value),
+    /// They ask for the rest of an answer.
+    GoOn(Arc<Definition>, Box<Continuing>),
 }
 
 enum Task {
@@ -180,13 +185,12 @@ impl Calls {
         let mut rung = [0u8; 64];
         while matches!((&self.ear).read(&mut rung), Ok(n) if n > 0) {}
         self.bell.heard();
-        let events: Vec<Event> = self.receiver.try_iter().collect();
-        for event in &events {
-            if let Event::Replied(claim, ..) = event {
-                self.under_way.remove(claim);
-            }
-        }
-        events
+        self.receiver.try_iter().collect()
+    }
+
+    /// A call has come back; what it has said since the last time.
+    pub(crate) fn ended(&mut self, claim: ClaimId) -> Option<String> {
+        self.under_way.remove(&claim).and_then(|line| line.tail.take())
     }
 }
 
@@ -219,15 +223,16 @@ fn run(task: Task) -> Event {
     }
 }
 
-/// The messages of a job, if they fit.
+/// The messages of a job, if they fit. Of those that go on with an answer the last is saved: the others are there already.
 pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
+    let goes_on = matches!(prompt, Prompt::GoOn(..));
     let (made, turn) = match prompt {
         Prompt::Saved(json) => match serde_json::from_str(&json) {
             Ok(messages) => (Ok((messages, json)), None),
             Err(problem) => (Err(format!("the saved prompt cannot be read: {problem}")), None),
         },
-        Prompt::New(definition, turn) => (with_json(definition.messages(&turn)), Some(turn)),
-        Prompt::Mend(definition, mending, shape) => (with_json(definition.repair(&mending, &shape)), None),
+        Prompt::New(definition, turn) => (with_json(definition.messages(&turn), usize::MAX), Some(turn)),
+        Prompt::GoOn(definition, continuing) => (with_json(definition.go_on(&continuing), 1), None),
     };
     let (messages, json) = match made {
         Ok(made) => made,
@@ -238,28 +243,35 @@ pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
     if bytes as u64 <= room.window.limit() && !room.is_counted {
         return Rendered::Ready(messages, json, 0);
     }
-    let total = messages.iter().map(|message| tokens(&message.content)).sum();
-    let pieces: Vec<Piece> = turn.iter().flat_map(|turn| pieces(turn, &room.depths)).collect();
-    let request = turn.as_ref().map_or(0, |turn| tokens(&turn.original_user_request));
+    let counted = room.measure.counted(&messages);
+    let total = room.measure.at_most(counted);
+    if goes_on {
+        let has_room = room.window.has_room_after(total);
+        return if has_room { Rendered::Ready(messages, json, counted) } else { Rendered::Full };
+    }
+    let pieces: Vec<Piece> = turn.iter().flat_map(|turn| pieces(turn, room)).collect();
+    let request = turn.as_ref().map_or(0, |turn| room.measure.text(&turn.original_user_request));
     match groups(total, request, &pieces, &room.window) {
-        Ok(groups) if groups.is_empty() => Rendered::Ready(messages, json, total),
+        Ok(groups) if groups.is_empty() => Rendered::Ready(messages, json, counted),
         Ok(groups) => Rendered::TooLong(groups),
         Err(overflow) => Rendered::Refused(Class::ContextWindow, overflow.to_string()),
     }
 }
 
 /// The documents of a job, as far as they may be condensed.
-fn pieces(turn: &Turn, depths: &[u32]) -> impl Iterator<Item = Piece> {
-    turn.documents.iter().zip(depths).map(|(document, depth)| Piece {
-        tokens: tokens(&document.content),
+fn pieces(turn: &Turn, room: &Room) -> impl Iterator<Item = Piece> {
+    turn.documents.iter().zip(&room.depths).map(|(document, depth)| Piece {
+        tokens: room.measure.text(&document.content),
         may_shrink: Origin::of(&document.r#type) != Origin::Prompt && document.r#type != HEADER_CONTEXT,
         depth: *depth,
     })
 }
 
-fn with_json(made: Result<Vec<Message>, PromptError>) -> Result<(Vec<Message>, String), String> {
+/// Messages, and the last so many of them as JSON.
+fn with_json(made: Result<Vec<Message>, PromptError>, last: usize) -> Result<(Vec<Message>, String), String> {
     let messages = made.map_err(|problem| problem.to_string())?;
-    let json = serde_json::to_string(&messages).map_err(|problem| problem.to_string())?;
+    let saved = &messages[messages.len().saturating_sub(last)..];
+    let json = serde_json::to_string(saved).map_err(|problem| problem.to_string())?;
     Ok((messages, json))
 }
 

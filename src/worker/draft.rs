@@ -2,14 +2,16 @@
 
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
-use crate::store::request::Draft;
+use crate::store::request::{Draft, Saving};
 use crate::worker::calls::{Prompt, Room};
-use dialectic_core::answer::Wanted;
+use dialectic_core::answer::{Budget, Verdict, Wanted, Why, assembled};
 use dialectic_core::context::Window;
+use dialectic_core::definition::Continuing;
 use dialectic_core::limits::Ticket;
 use dialectic_core::prompt::Message;
 use dialectic_core::provider::Request;
 use dialectic_core::recipe::Makes;
+use dialectic_core::tokens::Measure;
 use pgrx::Uuid;
 use serde_json::Value;
 use std::sync::Arc;
@@ -19,12 +21,14 @@ pub(crate) struct Rendering {
     pub(crate) claim: Claim,
     /// The model that is called, which may stand in for that of the job.
     pub(crate) model: Arc<Model>,
+    measure: Measure,
     window: Window,
     call_no: u32,
     wanted: Wanted,
-    /// What the answer is held to, which is less than all where it mends another.
+    /// What the answer is held to; nothing where it goes on in the middle.
     content: Option<Value>,
     is_saved: bool,
+    goes_on: bool,
     artifacts: Vec<Uuid>,
 }
 
@@ -33,7 +37,9 @@ pub(crate) struct Ready {
     pub(crate) claim: Claim,
     pub(crate) model: Arc<Model>,
     pub(crate) request: Request,
-    /// How many tokens it asks, where that is limited.
+    /// How many tokens its messages were counted as, where they were.
+    pub(crate) counted: u64,
+    /// How many tokens it asks at the most, where that is limited.
     pub(crate) tokens: u64,
     /// What lets it leave; none while it waits at the gate.
     pub(crate) ticket: Option<Ticket>,
@@ -42,18 +48,20 @@ pub(crate) struct Ready {
     /// What its answer is read against.
     pub(crate) wanted: Wanted,
     /// The prompt, unless it is saved already.
-    pub(crate) prompt: Option<String>,
+    pub(crate) prompt: Option<Saving>,
 }
 
-/// What the answer of a job is read against.
-pub(crate) fn wanted(draft: &Draft) -> Wanted {
+/// What the answer of a job is read against, with so much room for it.
+pub(crate) fn wanted(draft: &Draft, budget: Budget) -> Wanted {
     let step = draft.definition.step(&draft.turn.stage, &draft.turn.step_key);
     let step = step.filter(|step| step.makes() != Makes::Text && !draft.turn.is_combine);
     Wanted {
         shape: step.and_then(|step| step.content_to_include.clone()),
         document_key: step.and_then(|step| step.document_key.clone()),
-        before: draft.mending.as_ref().map(|mending| mending.so_far.clone()),
+        is_header: draft.is_header,
+        before: draft.chain.chunks.clone(),
         may_continue: draft.may_continue,
+        budget,
     }
 }
 
@@ -71,29 +79,53 @@ fn part(shape: &Value, missing: &[String]) -> Value {
 
 impl Rendering {
     /// Begins with what was read; the reason when there is nobody to ask.
-    pub(crate) fn begin(draft: Draft, model: Option<Arc<Model>>) -> Result<(Rendering, Prompt, Room), (Claim, String)> {
+    pub(crate) fn begin(
+        draft: Draft,
+        asked: Option<(Arc<Model>, Measure)>,
+    ) -> Result<(Rendering, Prompt, Room), (Claim, String)> {
         let claim = draft.claim;
-        let Some(model) = model else {
+        let Some((model, measure)) = asked else {
             return Err((claim, format!("model \"{}\" does not exist any more", draft.turn.model)));
         };
+        if let Some(gap) = draft.chain.gap {
+            return Err((claim, format!("{gap} is missing, which the answer is to go on from")));
+        }
         let window = draft.limits.window(&model);
-        let wanted = wanted(&draft);
-        let shape = wanted.shape.clone().unwrap_or_default();
-        let content = match &draft.mending {
+        let wanted = wanted(&draft, Budget { asked: window.output, most: model.max_output_tokens });
+        let content = match &draft.chain.why {
             // A model without a provider is told in the prompt alone.
-            Some(mending) if model.provider.api != "simulator" => Some(part(&shape, &mending.missing)),
-            _ => wanted.shape.clone(),
+            _ if model.provider.api == "simulator" => wanted.shape.clone(),
+            None => wanted.shape.clone(),
+            Some(Why::Missing(keys)) => wanted.shape.as_ref().map(|shape| part(shape, keys)),
+            // What goes on in the middle of an object is none itself.
+            Some(_) => None,
         };
         let (artifacts, depths) = draft.artifacts.into_iter().unzip();
-        let is_counted = model.is_counted();
-        let room = Room { window, depths, is_counted };
-        let is_saved = draft.saved.is_some();
-        let rendering =
-            Rendering { claim, model, window, call_no: draft.call_no, wanted, content, is_saved, artifacts };
-        let prompt = match (draft.saved, draft.mending) {
-            (Some(json), _) => Prompt::Saved(json),
-            (None, Some(mending)) => Prompt::Mend(draft.definition, Box::new(mending), shape),
+        let is_counted = model.is_counted() || measure.learns_from(claim.id.unsigned_abs());
+        let room = Room { window, depths, measure, is_counted };
+        let goes_on = draft.chain.why.is_some();
+        let is_saved = draft.saved.is_some() && !goes_on;
+        let (shape, document_key) = (wanted.shape.clone(), wanted.document_key.clone());
+        let prompt = match (draft.saved, draft.chain.why) {
+            (Some(turn), Some(why)) => {
+                let chunks = draft.chain.chunks;
+                Prompt::GoOn(draft.definition, Box::new(Continuing { turn, chunks, why, shape, document_key }))
+            }
+            (Some(json), None) => Prompt::Saved(json),
+            (None, Some(_)) => return Err((claim, "the prompt of the answer that is to go on is missing".to_owned())),
             (None, None) => Prompt::New(draft.definition, Box::new(draft.turn)),
+        };
+        let rendering = Rendering {
+            claim,
+            model,
+            measure,
+            window,
+            call_no: draft.call_no,
+            wanted,
+            content,
+            is_saved,
+            goes_on,
+            artifacts,
         };
         Ok((rendering, prompt, room))
     }
@@ -104,25 +136,31 @@ impl Rendering {
         groups.iter().map(|group| group.iter().filter_map(artifact).collect()).collect()
     }
 
-    /// Ends with the messages, their JSON and how many tokens they have, where that was counted.
-    pub(crate) fn end(self, messages: Vec<Message>, json: String, tokens: u64) -> Ready {
+    /// Ends without a call, for there is no room to go on in: what was written before is all there will be.
+    pub(crate) fn end_as_it_is(self) -> (Claim, Verdict) {
+        (self.claim, assembled(&self.wanted, "the window of the model has no room to go on in"))
+    }
+
+    /// Ends with the messages, the JSON that is saved of them and how many tokens they have, where that was counted.
+    pub(crate) fn end(self, messages: Vec<Message>, json: String, counted: u64) -> Ready {
+        let tokens = self.measure.at_most(counted);
+        // Where the prompt was counted it is known how much of the window is left.
+        let left = if tokens == 0 { u64::MAX } else { self.window.tokens.saturating_sub(tokens).max(1) };
+        let mut wanted = self.wanted;
+        wanted.budget = Budget { asked: self.window.output.min(left), most: wanted.budget.most.min(left) };
         let request = Request {
             api: self.model.provider.api.clone(),
             model: self.model.name.clone(),
             api_model: self.model.api_model.clone(),
             messages,
-            // Where the prompt was counted it is known how much of the window is left.
-            max_output_tokens: match tokens {
-                0 => self.window.output,
-                tokens => self.window.output.min(self.window.tokens.saturating_sub(tokens)).max(1),
-            },
+            max_output_tokens: wanted.budget.asked,
             context_window: self.window.tokens,
             content: self.content,
             settings: self.model.settings.clone(),
             call_no: self.call_no,
         };
-        let prompt = (!self.is_saved).then_some(json);
-        let (claim, model, wanted) = (self.claim, self.model, self.wanted);
-        Ready { claim, model, request, tokens, ticket: None, is_waiting: false, wanted, prompt }
+        let prompt = (!self.is_saved).then_some(Saving { messages: json, goes_on: self.goes_on });
+        let (claim, model) = (self.claim, self.model);
+        Ready { claim, model, request, counted, tokens, ticket: None, is_waiting: false, wanted, prompt }
     }
 }

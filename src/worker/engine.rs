@@ -187,6 +187,7 @@ impl Engine {
         }
         claim::let_go(&self.hand.empty)?;
         partial::append(&self.hand.said)?;
+        catalog::learn(self.gate.learned())?;
         let most = |wanted: bool, there: usize, thing: Thing| match self.careful() {
             _ if !wanted => 0,
             Some(only) => usize::from(only == thing),
@@ -215,7 +216,7 @@ impl Engine {
 
         let opening: Vec<&Ready> = ready.into_iter().filter(|ready| free.contains(&ready.claim.session)).collect();
         done.tried = opening.iter().map(|ready| ready.claim.id).collect();
-        done.opened = request::open(opening.iter().map(|r| (&r.claim, r.prompt.as_deref(), &*r.model)).collect())?;
+        done.opened = request::open(opening.iter().map(|r| (&r.claim, r.prompt.as_ref(), &*r.model)).collect())?;
 
         let kept: Vec<&(Claim, Reply)> =
             replies.into_iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
@@ -243,8 +244,8 @@ impl Engine {
             done.news.add(read_news()?);
             done.sources = document::sources(of(Work::Render))?;
         }
-        if done.kept.is_empty() && done.opened.is_empty() {
-            // Claims and plans come about again by themselves if the server loses them.
+        if done.kept.is_empty() && done.opened.is_empty() && self.hand.said.is_empty() {
+            // Claims and plans come about again by themselves if the server loses them; what was said does not.
             store::commit_lazily();
         }
         Ok(done)
@@ -291,6 +292,7 @@ impl Engine {
         let kept = done.kept.len();
         self.gate.hear(done.news);
         self.hand.said.clear();
+        self.gate.is_put_down();
         self.hand.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
         self.hand.made.retain(|(claim, _)| !done.kept.contains(&claim.id));
         self.hand.too_long.retain(|(claim, _)| !done.kept.contains(&claim.id));

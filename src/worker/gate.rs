@@ -7,6 +7,7 @@ use crate::store::catalog::{Catalog, Clock, Model};
 use crate::worker::draft::Ready;
 use dialectic_core::limits::{Allowance, Limits, Ticket, Wait};
 use dialectic_core::provider::Usage;
+use dialectic_core::tokens::{Measure, Ratio};
 use pgrx::Uuid;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -31,6 +32,9 @@ pub(crate) struct Gate {
     watched: HashSet<String>,
     /// How long answers were of late, by model; kept where tokens are limited.
     answers: HashMap<String, u64>,
+    /// What its own calls have told of the tokens of models, and what of it nobody has put down.
+    ratios: HashMap<String, Ratio>,
+    learned: HashMap<String, Ratio>,
     /// Providers, or (with a name) models of them, that are paused or have an open circuit, and until when: a fallback answers for
     /// them.
     shut: HashMap<(String, String), Duration>,
@@ -60,6 +64,8 @@ impl Gate {
             clocks: Vec::new(),
             watched: HashSet::new(),
             answers: HashMap::new(),
+            ratios: HashMap::new(),
+            learned: HashMap::new(),
             shut: HashMap::new(),
         }
     }
@@ -106,6 +112,35 @@ impl Gate {
     /// How often what is being said is put down.
     pub(crate) fn flush_every(&self) -> Duration {
         self.catalog.flush_every
+    }
+
+    /// How the tokens of a model are counted.
+    pub(crate) fn measure(&self, model: &Model) -> Measure {
+        model.measure.with(self.ratios.get(&model.name).copied())
+    }
+
+    /// A call of a model whose messages were counted as so many tokens has come back.
+    pub(crate) fn learn(&mut self, model: &Model, counted: u64, usage: &Usage) {
+        if counted == 0 || usage.estimated {
+            return;
+        }
+        if let Some(ratio) = self.measure(model).ratio() {
+            let learned = ratio.learn(counted, usage.input_tokens);
+            if learned != ratio {
+                self.ratios.insert(model.name.clone(), learned);
+                self.learned.insert(model.name.clone(), learned);
+            }
+        }
+    }
+
+    /// What was learned and nobody has put down.
+    pub(crate) fn learned(&self) -> &HashMap<String, Ratio> {
+        &self.learned
+    }
+
+    /// It is put down.
+    pub(crate) fn is_put_down(&mut self) {
+        self.learned.clear();
     }
 
     /// The model that is called for a job of this model: itself, or its fallback, when it cannot be or has used up its attempts.

@@ -44,6 +44,8 @@ pub(crate) struct Hand {
 pub(crate) struct Calling {
     pub(crate) claim: Claim,
     pub(crate) model: Arc<Model>,
+    /// How many tokens its messages were counted as, where they were.
+    pub(crate) counted: u64,
     pub(crate) ticket: Option<Ticket>,
 }
 

@@ -21,10 +21,10 @@ use dialectic_core::provider::fault::Fault;
 use dialectic_core::provider::patience::patience;
 use dialectic_core::provider::reader::Reader;
 use dialectic_core::provider::redact::Redactor;
-use dialectic_core::provider::simulator::tokens;
 use dialectic_core::provider::traits::{Manner, Traits};
 use dialectic_core::provider::transcript::Transcript;
 use dialectic_core::provider::{Class, Outcome, Request};
+use dialectic_core::tokens::Measure;
 use line::{Lines, OnCall};
 use meaning::{framing, is_broken, refused, trouble};
 use std::collections::HashMap;
@@ -58,6 +58,8 @@ pub(crate) struct Policy {
 pub(crate) struct Route {
     pub(crate) provider: Arc<Provider>,
     pub(crate) policy: Arc<Policy>,
+    /// How the tokens of the model are counted where the provider does not say.
+    pub(crate) measure: Measure,
 }
 
 /// What came of a call.
@@ -103,8 +105,8 @@ impl Http {
     pub(crate) fn call(&self, request: &Request, route: &Route, stop: &Arc<Stop>, tail: &Tail) -> Heard {
         let mut call = Call::default();
         let trouble = self.converse(request, route, stop, tail, &mut call).err();
-        let input = || request.messages.iter().map(|message| tokens(&message.content)).sum();
-        let estimate = |text: &str| (input(), tokens(text));
+        let measure = &route.measure;
+        let estimate = |text: &str| (measure.messages(&request.messages), measure.text(text));
         let is_stopped = matches!(trouble, Some(Trouble::Stopped));
         if let Some(trouble) = trouble {
             call.transcript.take(Event::Fault(match trouble {

@@ -1,12 +1,21 @@
-//! Decides what becomes of an answer: it is whole, it lacks something that is asked for once more, or it cannot be used.
+//! Decides what becomes of an answer: it is kept, more of it is asked for, or it cannot be used.
 //!
-//! A refusal and silence are failures whatever was asked for. What a model was asked to mend is judged together with what it
-//! wrote before, and is asked for only once. Never decides when a failure is tried again.
+//! An answer is judged together with everything its model wrote before: the chunks of a chain are one answer. A refusal is a
+//! failure whatever came before it. More is asked for only as long as that brings something new; whatever was written is then
+//! kept, and what it lacks is named. Never decides when a failure is tried again, nor how more is asked for.
 
-use super::{Answer, Unusable, merge, read};
-use crate::json::Unreadable;
+#[cfg(test)]
+mod laws;
+mod whole;
+
+use super::{CONTROL, note};
+use crate::knit::{self, Joint};
 use crate::provider::{FinishReason, judge};
 use serde_json::Value;
+use whole::{Need, Whole};
+
+/// The note on a chain that ended because it came no further.
+const ADDED_NOTHING: &str = "asked to go on, the model added nothing";
 
 /// What a job wants of its answer.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -15,28 +24,79 @@ pub struct Wanted {
     pub shape: Option<Value>,
     /// The document it is for.
     pub document_key: Option<String>,
-    /// What the model wrote before it was asked to mend it.
-    pub before: Option<String>,
-    /// Whether it may be asked again for what is missing.
+    /// Whether other jobs stand on it: it may not stay without what was asked for.
+    pub is_header: bool,
+    /// What the model wrote before, chunk by chunk, oldest first.
+    pub before: Vec<String>,
+    /// Whether more may be asked for.
     pub may_continue: bool,
+    /// How many tokens it may write.
+    pub budget: Budget,
 }
 
-/// What there is to keep of an answer.
+/// How many tokens an answer may have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Those that were asked for this time.
+    pub asked: u64,
+    /// The most that could be asked for.
+    pub most: u64,
+}
+
+/// Why more is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// It was cut off.
+    Cut,
+    /// The model says that it has not finished.
+    Asked,
+    /// These keys are not there.
+    Missing(Vec<String>),
+    /// The call broke off.
+    Interrupted,
+}
+
+impl Why {
+    /// The reason that goes by a word; for keys that are missing also which.
+    pub fn of(word: &str, missing: Vec<String>) -> Option<Self> {
+        match word {
+            "cut" => Some(Self::Cut),
+            "asked" => Some(Self::Asked),
+            "missing" => Some(Self::Missing(missing)),
+            "interrupted" => Some(Self::Interrupted),
+            _ => None,
+        }
+    }
+
+    /// The word for it in the database and in prompts.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Cut => "cut",
+            Self::Asked => "asked",
+            Self::Missing(_) => "missing",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What becomes of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// A text, as it is.
-    Text,
-    /// JSON in normal form with all that was asked for; not complete where it was cut off or may not be mended.
-    Whole {
-        /// The content.
-        content: Value,
+    /// This is all there will be of it.
+    Kept {
+        /// JSON in normal form, or the chunks of a text as one; none where the answer itself is the whole text.
+        content: Option<String>,
         /// Whether nothing is missing.
         is_complete: bool,
+        /// What was left out, forgiven or never written, each in a few words.
+        notes: Vec<String>,
     },
-    /// JSON that lacks these keys, which are asked for once more.
-    Lacking {
-        /// The keys.
-        missing: Vec<String>,
+    /// More is asked for.
+    Continue(Why),
+    /// Everything was spent on thinking: asked again, with so many tokens.
+    Starved {
+        /// The tokens.
+        budget: u64,
     },
     /// Nothing that can be used.
     Refused {
@@ -49,168 +109,134 @@ pub enum Verdict {
 
 /// Judges what a model has answered.
 pub fn verdict(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verdict {
+    let is_blank = text.trim().is_empty();
+    if is_blank && finish_reason == FinishReason::Length {
+        return starved(wanted);
+    }
     if let Some(reason) = judge(finish_reason, text) {
         return Verdict::Refused { reason: reason.to_owned(), is_final: finish_reason == FinishReason::ContentFilter };
     }
+    match &wanted.shape {
+        Some(shape) => of_json(finish_reason, text, wanted, shape),
+        None => of_text(finish_reason, text, wanted),
+    }
+}
+
+/// What there is of a chain that cannot go on, for the reason given, without another answer.
+pub fn assembled(wanted: &Wanted, reason: &str) -> Verdict {
+    let chunks: Vec<&str> = wanted.before.iter().map(String::as_str).collect();
+    if chunks.iter().all(|chunk| chunk.trim().is_empty()) {
+        return Verdict::Refused { reason: reason.to_owned(), is_final: true };
+    }
+    let mut notes = vec![reason.to_owned()];
     let Some(shape) = &wanted.shape else {
+        let knitted = knit::text(&chunks);
+        knitted.notes.iter().for_each(|text| note(&mut notes, text));
+        return Verdict::Kept { content: Some(knitted.text), is_complete: false, notes };
+    };
+    match Whole::read(&chunks, shape, wanted.document_key.as_deref()) {
+        Ok(whole) => {
+            whole.notes().iter().for_each(|text| note(&mut notes, text));
+            Verdict::Kept { content: Some(whole.answer.content.to_string()), is_complete: false, notes }
+        }
+        Err(unread) => Verdict::Refused { reason: format!("{reason}: {}", unread.problem), is_final: true },
+    }
+}
+
+/// Nothing was written before the limit: a larger one may leave room for an answer.
+fn starved(wanted: &Wanted) -> Verdict {
+    let Budget { asked, most } = wanted.budget;
+    if asked < most {
+        return Verdict::Starved { budget: asked.max(1).saturating_mul(2).min(most) };
+    }
+    let reason = format!("the model spent its whole budget of {asked} tokens without writing anything");
+    assembled(wanted, &reason)
+}
+
+fn of_text(finish_reason: FinishReason, text: &str, wanted: &Wanted) -> Verdict {
+    let knitted = (!wanted.before.is_empty()).then(|| {
+        let chunks: Vec<&str> = wanted.before.iter().map(String::as_str).chain([text]).collect();
+        knit::text(&chunks)
+    });
+    let is_new = knitted.as_ref().is_none_or(|knitted| knitted.joints.last() != Some(&Joint::Nothing));
+    let is_complete = match finish_reason {
         // JSON shows by itself whether it is whole; a text does not.
-        return match finish_reason {
-            FinishReason::Unknown => Verdict::Refused {
+        FinishReason::Unknown => {
+            return Verdict::Refused {
                 reason: "the model did not say why it stopped, or in a word that is not known".to_owned(),
                 is_final: false,
-            },
-            _ => Verdict::Text,
-        };
+            };
+        }
+        FinishReason::Length if wanted.may_continue && is_new => return Verdict::Continue(Why::Cut),
+        FinishReason::Length => false,
+        _ => true,
     };
+    let mut notes = Vec::new();
+    if !is_complete {
+        note(&mut notes, if is_new { "cut off" } else { ADDED_NOTHING });
+    }
+    let content = knitted.map(|knitted| {
+        knitted.notes.iter().for_each(|text| note(&mut notes, text));
+        knitted.text
+    });
+    Verdict::Kept { content, is_complete, notes }
+}
+
+fn of_json(finish_reason: FinishReason, text: &str, wanted: &Wanted, shape: &Value) -> Verdict {
     let key = wanted.document_key.as_deref();
-    let is_cut = finish_reason == FinishReason::Length;
-    let given = match opened(text, shape, key) {
+    let is_first = wanted.before.iter().all(|chunk| chunk.trim().is_empty());
+    let before: Vec<&str> = wanted.before.iter().map(String::as_str).filter(|_| !is_first).collect();
+    let chunks: Vec<&str> = before.iter().copied().chain([text]).collect();
+    let says_done = finish_reason == FinishReason::Stop;
+    let whole = match Whole::read(&chunks, shape, key) {
         // A model that says it is done has not been cut off: it has written broken JSON, and is asked again.
-        Ok((_, true)) if matches!(finish_reason, FinishReason::Stop | FinishReason::ToolUse) => {
+        Ok(whole) if is_first && says_done && whole.is_cut => {
             return Verdict::Refused {
                 reason: "the JSON of the answer ends in the middle".to_owned(),
                 is_final: false,
             };
         }
-        given => given,
+        Ok(whole) => whole,
+        // What was asked for may come later.
+        Err(unread) if unread.is_open && unread.is_new && wanted.may_continue && !(is_first && says_done) => {
+            return Verdict::Continue(Why::Cut);
+        }
+        Err(unread) => return Verdict::Refused { reason: unread.problem, is_final: false },
     };
-    let (answer, is_cut) = match (given, &wanted.before) {
-        (Ok((answer, cut)), None) => (answer, is_cut || cut),
-        (Ok((answer, cut)), Some(before)) => match opened(before, shape, key) {
-            // What the first was cut off in stays cut off.
-            Ok((first, first_cut)) => {
-                let merged = merge(first.content, answer.content).to_string();
-                match read(&merged, Some(shape), key) {
-                    Ok(whole) => (whole, is_cut || cut || first_cut),
-                    Err(problem) => return refused(&problem),
-                }
-            }
-            Err(_) => (answer, is_cut || cut),
-        },
-        // Nothing of what was asked for: what was there before is all there is.
-        (Err(Unusable::NothingAsked { .. }), Some(before)) => match opened(before, shape, key) {
-            Ok((first, first_cut)) => (first, is_cut || first_cut),
-            Err(problem) => return refused(&problem),
-        },
-        (Err(problem), _) => return refused(&problem),
+    // Asked for the rest, a model that answers with an empty object says that there is none.
+    let is_all = says_done && !is_first && !whole.is_new && whole.is_all_but_closed() && is_empty_object(text);
+    let Some(need) = whole.need().filter(|_| !is_all) else {
+        let is_complete = !whole.ending.is_torn;
+        let content = Some(whole.answer.content.to_string());
+        return Verdict::Kept { content, is_complete, notes: whole.notes() };
     };
-    match (answer.missing.is_empty(), wanted.may_continue, wanted.before.is_some()) {
-        (true, ..) => Verdict::Whole { content: answer.content, is_complete: !is_cut },
-        (false, false, _) => Verdict::Whole { content: answer.content, is_complete: false },
-        (false, true, false) => Verdict::Lacking { missing: answer.missing },
-        (false, true, true) => {
-            let reason = format!("the answer lacks {}, and did so again when asked for it", answer.missing.join(", "));
-            Verdict::Refused { reason, is_final: true }
-        }
+    // What was asked for already, if the chain before lacked nothing else.
+    let asked = match &need {
+        Need::Keys(_) if !is_first => Whole::read(&before, shape, key).ok().and_then(|before| before.lacks()),
+        _ => None,
+    };
+    let is_new = match (&need, &asked) {
+        (Need::Keys(missing), Some(asked)) => asked.iter().any(|key| !missing.contains(key)),
+        _ => is_first || whole.is_new,
+    };
+    if wanted.may_continue && is_new {
+        return Verdict::Continue(need.why());
     }
+    if let (true, Need::Keys(missing), Some(_)) = (wanted.is_header, &need, &asked) {
+        let reason = format!("the answer lacks {}, and did so again when asked for it", missing.join(", "));
+        return Verdict::Refused { reason, is_final: true };
+    }
+    let mut notes = vec![need.to_string()];
+    if !is_new {
+        note(&mut notes, ADDED_NOTHING);
+    }
+    whole.notes().iter().for_each(|text| note(&mut notes, text));
+    Verdict::Kept { content: Some(whole.answer.content.to_string()), is_complete: false, notes }
 }
 
-fn refused(problem: &Unusable) -> Verdict {
-    Verdict::Refused { reason: problem.to_string(), is_final: false }
-}
-
-/// Reads an answer, and what there is of one that was cut off; true when it was.
-fn opened(text: &str, shape: &Value, key: Option<&str>) -> Result<(Answer, bool), Unusable> {
-    match read(text, Some(shape), key) {
-        Err(Unusable::Json(Unreadable::Cut { partial, .. })) => {
-            Ok((read(&partial.to_string(), Some(shape), key)?, true))
-        }
-        read => Ok((read?, false)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn wanted(before: Option<&str>) -> Wanted {
-        Wanted {
-            shape: Some(json!({"title": "", "points": []})),
-            document_key: Some("note".into()),
-            before: before.map(str::to_owned),
-            may_continue: true,
-        }
-    }
-
-    fn missing(verdict: &Verdict) -> &[String] {
-        match verdict {
-            Verdict::Lacking { missing } => missing,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_model_that_mends_nothing_is_not_asked_again() {
-        for text in ["{}", r#"{"other": 1}"#] {
-            let told = verdict(FinishReason::Stop, text, &wanted(Some(r#"{"title": "T"}"#)));
-            let Verdict::Refused { reason, is_final } = told else { panic!("{told:?}") };
-            assert!(is_final && reason.contains("lacks points"), "{text}: {reason}");
-        }
-    }
-
-    #[test]
-    fn an_answer_with_all_that_was_asked_for_is_whole() {
-        let text = r#"{"title": "T", "points": ["a"]}"#;
-        let content = json!({"title": "T", "points": ["a"]});
-        assert_eq!(verdict(FinishReason::Stop, text, &wanted(None)), Verdict::Whole { content, is_complete: true });
-        assert_eq!(verdict(FinishReason::Stop, text, &Wanted::default()), Verdict::Text);
-    }
-
-    #[test]
-    fn what_is_missing_is_asked_for_once_and_merged() {
-        let first = r#"{"title": "T"}"#;
-        assert_eq!(missing(&verdict(FinishReason::Stop, first, &wanted(None))), ["points"]);
-        let mended = verdict(FinishReason::Stop, r#"{"points": ["a"]}"#, &wanted(Some(first)));
-        assert_eq!(mended, Verdict::Whole { content: json!({"title": "T", "points": ["a"]}), is_complete: true });
-        for nothing in [r#"{"title": "again"}"#, "{}", r#"{"colour": "red"}"#] {
-            match verdict(FinishReason::Stop, nothing, &wanted(Some(first))) {
-                Verdict::Refused { reason, is_final } => assert!(is_final && reason.contains("points"), "{reason}"),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn what_was_cut_off_is_not_made_complete_by_what_is_added() {
-        let mended = verdict(FinishReason::Stop, r#"{"points": ["a"]}"#, &wanted(Some(r#"{"title": "The beginn"#)));
-        assert!(matches!(mended, Verdict::Whole { is_complete: false, .. }), "{mended:?}");
-    }
-
-    #[test]
-    fn what_may_not_be_mended_is_kept_and_incomplete() {
-        let wanted = Wanted { may_continue: false, ..wanted(None) };
-        let kept = verdict(FinishReason::Stop, r#"{"title": "T"}"#, &wanted);
-        assert_eq!(kept, Verdict::Whole { content: json!({"title": "T"}), is_complete: false });
-    }
-
-    #[test]
-    fn what_was_cut_off_is_kept_as_far_as_it_goes() {
-        let cut = verdict(FinishReason::Length, r#"{"title": "T", "points": ["a", "b"#, &wanted(None));
-        assert!(matches!(cut, Verdict::Whole { is_complete: false, .. }), "{cut:?}");
-        assert_eq!(missing(&verdict(FinishReason::Length, r#"{"title": "T", "po"#, &wanted(None))), ["points"]);
-    }
-
-    #[test]
-    fn broken_json_of_a_model_that_says_it_is_done_is_asked_for_again() {
-        let first = r#"{"title": "T"}"#;
-        for (text, before) in [
-            (r#"{"title": "T", "points": ["a", "b"#, None),
-            (r#"{"title": "T", "po"#, None),
-            (r#"{"points": ["a"#, Some(first)),
-        ] {
-            let heard = verdict(FinishReason::Stop, text, &wanted(before));
-            assert!(matches!(heard, Verdict::Refused { is_final: false, .. }), "{text}: {heard:?}");
-        }
-    }
-
-    #[test]
-    fn a_refusal_is_final_and_prose_is_not() {
-        let is_final = |reason, text| match verdict(reason, text, &wanted(None)) {
-            Verdict::Refused { is_final, .. } => is_final,
-            other => panic!("{other:?}"),
-        };
-        assert!(is_final(FinishReason::ContentFilter, "{}"));
-        assert!(!is_final(FinishReason::Stop, "I would rather talk about the sea."));
-    }
+/// Whether an answer is an object that says nothing of the document.
+fn is_empty_object(text: &str) -> bool {
+    let said = knit::repair(text);
+    let fields = said.as_ref().and_then(|(value, _)| value.as_object());
+    fields.is_some_and(|fields| fields.keys().all(|key| CONTROL.contains(&key.as_str())))
 }

@@ -4,7 +4,7 @@
 //! was cut off, is the rest of that list. Anything else is another document and stays out. Wrappers are looked through.
 //! Never merges.
 
-use super::chain::Document;
+use super::document::Document;
 use super::items;
 use super::scan::{Cut, Step};
 use super::segment::Content;
@@ -117,7 +117,8 @@ pub(super) fn judge(
                 return Kin::Nothing;
             }
             let asked = wanted.keys();
-            let is_ours = |key: &str| asked.contains(&key) || ours.contains_key(key);
+            let is_asked = |key: &str| asked.contains(&key) || asked.iter().any(|asked| same(asked, key));
+            let is_ours = |key: &str| ours.contains_key(key) || is_asked(key);
             let shared = fields.keys().filter(|key| is_ours(key)).count();
             let most = 2 * shared >= fields.len();
             if shared > 0 && (most || elsewhere.is_empty() || is_named) {
@@ -164,6 +165,12 @@ pub(super) fn is_document_rather(so_far: &Document, due: [Option<&str>; 2], thei
     let [due, begun] = due;
     let (document, cut) = (so_far.inner(), so_far.inner_cut());
     let asked = wanted.keys();
+    // Where a wrapper was just opened, what comes is what it holds.
+    if let Some(due) = due.filter(|due| !asked.contains(due) && (WRAPPER.contains(due) || wanted.is_it(due))) {
+        return theirs
+            .as_object()
+            .is_some_and(|fields| fields.keys().next().map(String::as_str).or(begun) == Some(due));
+    }
     let items = item_keys(document, cut.as_ref());
     let around = wrappers(theirs, wanted);
     let open = cut.as_ref().and_then(|cut| match cut.path.first() {
@@ -259,6 +266,11 @@ pub(super) fn cursor(value: &Value, around: &[String]) -> Option<String> {
     let levels = (0..=around.len()).filter_map(|depth| inside(value, &around[..depth]));
     let cursor = levels.filter_map(|level| level.get("resume_cursor")).find(|cursor| !is_empty(cursor))?;
     cursor.get("document_key").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Whether an object has nothing but words about itself.
+pub(super) fn says_nothing(value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| fields.keys().all(|key| is_control(key)))
 }
 
 pub(super) fn is_control(key: &str) -> bool {

@@ -195,3 +195,39 @@ fn a_list_without_identities_that_comes_again_twice_is_not_doubled() {
     let whole = json!({"content": {"s": "", "tail": ["x", {"y": null}, item, null]}});
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), whole);
 }
+
+#[test]
+fn entries_of_a_header_are_known_by_their_document_and_other_items_are_not() {
+    let entry = |key: &str, text: &str| json!({"document_key": key, "content": {"summary": text}});
+    let first = "{\"entries\": [{\"document_key\": \"plan\", \"content\": {\"summary\": \"Old\"}}, \
+                 {\"document_key\": \"spec\", \"content\": {\"summary\": \"Half of i";
+    // Written again in other words, it is the same entry.
+    let again = json!({"entries": [entry("spec", "All of it."), entry("plan", "New"), entry("list", "L")]}).to_string();
+    let knitted = knitted(&[first, &again]);
+    assert_eq!(knitted, json!({"entries": [entry("plan", "Old"), entry("spec", "All of it."), entry("list", "L")]}));
+    // What is about the same document twice is two things.
+    let finding = |text: &str| json!({"document_key": "plan", "finding": text});
+    let first = json!({"findings": [finding("a"), finding("b")]}).to_string();
+    let chunks = [&first[..first.len() - 2], &json!({"findings": [finding("c")]}).to_string()];
+    let text = json(&chunks, None, None).text;
+    let findings = json!({"findings": [finding("a"), finding("b"), finding("c")]});
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), findings);
+}
+
+#[test]
+fn what_a_model_is_shown_is_what_it_wrote_until_it_began_afresh() {
+    let shape = json!({"title": "", "nodes": []});
+    let shown = |chunks: &[&str]| so_far(chunks, Some(&shape), Some("list"));
+    let (fenced, rest) =
+        ("Sure:\n\n```json\n{\"title\": \"T\", \"nodes\": [\"one and a half loaf", "and a half loaf more\", \"tw");
+    assert_eq!(shown(&[fenced]), fenced);
+    assert_eq!(shown(&["", fenced, " "]), format!("{fenced} "));
+    assert_eq!(shown(&[fenced, rest]), format!("{fenced} more\", \"tw"));
+    assert_eq!(shown(&[fenced, "```json\n more\", \"tw\n```"]), format!("{fenced} more\", \"tw"));
+    assert_eq!(shown(&["Sure, here"]), "Sure, here");
+    assert_eq!(shown(&[]), "");
+    let afresh = shown(&[fenced, "{\"nodes\": [\"one and a half loaf more\", \"tw"]);
+    assert_eq!(afresh, json!({"title": "T", "nodes": ["one and a half loaf more", "tw"]}).to_string());
+    // What brought nothing is not shown.
+    assert_eq!(shown(&["{\"title\": \"T\", \"nodes\": []}", "{}"]), "{\"title\": \"T\", \"nodes\": []}");
+}

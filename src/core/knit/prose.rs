@@ -108,17 +108,22 @@ fn bare<'a>(before: &str, chunk: &'a str) -> &'a str {
             rest = behind_blank.unwrap_or(behind);
         }
     }
-    let is_in_fence = before.lines().filter(|line| line.trim_start().starts_with("```")).count() % 2 == 1;
-    let is_wrapped = before.trim_start().starts_with("```m");
     let info = rest.trim_start().lines().next().unwrap_or_default().trim();
-    if matches!(info, "```markdown" | "```md") && (!is_in_fence || is_wrapped) {
-        rest = seam::unfenced(rest).unwrap_or(rest);
-        let fences = rest.lines().filter(|line| line.trim_start().starts_with("```")).count();
-        if fences % 2 == 1 && !is_wrapped {
-            rest = seam::closing_fence(rest).map_or(rest, |end| &rest[..end]);
+    if matches!(info, "```markdown" | "```md") {
+        let is_wrapped = before.trim_start().starts_with("```m");
+        if is_wrapped || fences(before).is_multiple_of(2) {
+            rest = seam::unfenced(rest).unwrap_or(rest);
+            if fences(rest) % 2 == 1 && !is_wrapped {
+                rest = seam::closing_fence(rest).map_or(rest, |end| &rest[..end]);
+            }
         }
     }
     rest
+}
+
+/// How many lines open or close a fence.
+fn fences(text: &str) -> usize {
+    text.lines().filter(|line| line.trim_start().starts_with("```")).count()
 }
 
 fn is_lead_in(line: &str) -> bool {

@@ -19,6 +19,17 @@ pub(super) enum Step {
 pub(super) struct Cut {
     pub(super) path: Vec<Step>,
     pub(super) is_text: bool,
+    /// Whether every value that was begun is complete, and only brackets are open.
+    pub(super) is_between: bool,
+}
+
+/// Steps from the outside in, with points between them.
+pub(super) fn way(path: &[Step]) -> String {
+    let names = path.iter().map(|step| match step {
+        Step::Key(key) => key.clone(),
+        Step::Item(place) => place.to_string(),
+    });
+    names.collect::<Vec<_>>().join(".")
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -124,14 +135,25 @@ impl Scanner {
 
     /// Reads on. How many bytes were taken: all of them, or up to the end of the value; `Err` with the place of what is no JSON.
     pub(super) fn feed(&mut self, text: &str) -> Result<usize, usize> {
-        for (place, byte) in text.bytes().enumerate() {
+        let bytes = text.as_bytes();
+        let mut place = 0;
+        while let Some(byte) = bytes.get(place) {
             if self.state == State::Done {
                 return Ok(place);
             }
-            if !self.take(byte) {
+            // Most of a document is texts, and most of a text says nothing about where it ends.
+            let is_plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..=0x1f);
+            let taken = match self.state {
+                State::Text { escape: Escape::Out, half: false, .. } => {
+                    bytes[place..].iter().take_while(is_plain).count()
+                }
+                _ => 0,
+            };
+            if taken == 0 && !self.take(*byte) {
                 return Err(place);
             }
-            self.at += 1;
+            self.at += taken.max(1);
+            place += taken.max(1);
             if matches!(self.state, State::Text { escape: Escape::Out, half: false, .. }) {
                 self.solid = self.at;
             }
@@ -302,7 +324,11 @@ impl Scanner {
         closed.extend(open.iter().rev().map(|frame| if frame.is_list { ']' } else { '}' }));
         let way = if is_text { open.len() } else { open.len().saturating_sub(1) };
         let path = open[..way].iter().map(|frame| child(frame, text)).collect();
-        (closed, Some(Cut { path, is_text }))
+        let is_due = self.due(text).is_some();
+        let is_between = matches!(self.state, State::After | State::Value { .. } | State::Key { .. })
+            && !is_due
+            && open.len() == self.stack.len();
+        (closed, Some(Cut { path, is_text, is_between }))
     }
 
     /// The key whose value is due, between the two or inside a number or a word.

@@ -14,6 +14,8 @@ const TRIED: usize = 32;
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     pub(super) text: String,
+    /// Where it began in the text it was found in.
+    pub(super) start: usize,
     /// How far it is JSON; none where it is not.
     pub(super) scanner: Option<Scanner>,
     /// What stood around it and was not blank.
@@ -32,7 +34,9 @@ pub(super) struct Content {
 impl Segment {
     /// The JSON that begins in a text: of several the longest, an object before a list.
     pub(super) fn open(text: &str) -> Option<Self> {
-        let unclosed = text.rfind("\n```").filter(|_| !text.trim_start().starts_with("\n```"));
+        // Looked for only where there is a mark of one: a byte is found faster than a line.
+        let unclosed = if text.as_bytes().contains(&b'`') { text.rfind("\n```") } else { None };
+        let unclosed = unclosed.filter(|_| !text.trim_start().starts_with("\n```"));
         for lenient in [false, true] {
             if let Some(found) = find(text, lenient) {
                 return Some(found);
@@ -43,7 +47,7 @@ impl Segment {
             }
         }
         let is_json = matches!(json::read(text), Ok(_) | Err(Unreadable::Cut { .. } | Unreadable::TooDeep));
-        is_json.then(|| Self { text: text.to_owned(), scanner: None, has_surroundings: false })
+        is_json.then(|| Self { text: text.to_owned(), start: 0, scanner: None, has_surroundings: false })
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -55,12 +59,9 @@ impl Segment {
         self.scanner.as_ref()?.due(&self.text)
     }
 
-    /// The text as it is, where that is JSON already.
-    pub(super) fn verbatim(&self) -> Option<&str> {
-        let scanner = self.scanner.as_ref().filter(|scanner| scanner.is_done() && !scanner.is_lenient())?;
-        let is_read = serde_json::from_str::<Value>(&self.text).is_ok();
-        // What no reader here takes, as a number beyond all bounds, is not made better by reading it otherwise.
-        (is_read || json::read(&scanner.close(&self.text).0).is_err()).then_some(self.text.as_str())
+    /// Whether the text is JSON as it is.
+    pub(super) fn is_strict(&self) -> bool {
+        self.scanner.as_ref().is_some_and(|scanner| scanner.is_done() && !scanner.is_lenient())
     }
 
     /// What it says, with everything closed that was cut off.
@@ -69,7 +70,7 @@ impl Segment {
             return match json::read(&self.text) {
                 Ok(found) => Some(Content { value: found.value, cut: None, is_forgiven: true }),
                 Err(Unreadable::Cut { partial, .. }) => {
-                    let cut = Some(Cut { path: Vec::new(), is_text: false });
+                    let cut = Some(Cut { path: Vec::new(), is_text: false, is_between: false });
                     Some(Content { value: partial, cut, is_forgiven: true })
                 }
                 Err(_) => None,
@@ -104,6 +105,7 @@ fn find(text: &str, lenient: bool) -> Option<Segment> {
             let is_list = text[start..].starts_with('[');
             let found = Segment {
                 text: text[lead..if rest_is_blank { text.len() } else { end }].to_owned(),
+                start: lead,
                 scanner: Some(scanner),
                 has_surroundings: lead > 0 || !rest_is_blank,
             };

@@ -3,7 +3,7 @@
 //! It is for the directive that asks for the rest, which should say exactly what is missing. Never words it.
 
 use super::kin::{self, Wanted};
-use super::scan::{Cut, Step};
+use super::scan::{self, Cut, Step};
 use super::{chain, items, overlap};
 use serde_json::Value;
 
@@ -11,10 +11,16 @@ use serde_json::Value;
 const NAME: usize = 120;
 
 /// Where an answer stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Whether nothing is to come: it is complete, has every outer key, and does not say that it would go on.
     pub is_whole: bool,
+    /// Whether its end is still to come: nothing of it is there, or something in it is not closed.
+    pub is_open: bool,
+    /// Whether it says itself that it would go on, and not with another document.
+    pub would_go_on: bool,
+    /// The keys and places that lead to where it was cut off, with points between them.
+    pub open_at: Option<String>,
     /// The outer keys that are still to come.
     pub missing: Vec<String>,
     /// The list in which it was cut off: of several the outermost.
@@ -43,23 +49,25 @@ pub fn standing(chunks: &[&str], shape: Option<&Value>, document_key: Option<&st
     let wanted = Wanted { shape, document_key };
     let mut chain = chain::run(chunks, &wanted);
     let document = chain.document();
-    let tail = overlap::last(chain.tail(), overlap::LONGEST).to_owned();
+    let tail = super::tail(chain.tail()).to_owned();
     let asked = wanted.keys();
     let Some(document) = document else {
         let missing = asked.iter().map(|key| (*key).to_owned()).collect();
-        return Standing { is_whole: false, missing, open_list: None, elsewhere: None, tail };
+        return Standing { is_open: true, missing, tail, ..Standing::default() };
     };
     let inner = document.inner();
     let missing: Vec<String> =
         asked.iter().filter(|key| inner.get(**key).is_none_or(Value::is_null)).map(|key| (*key).to_owned()).collect();
     let cut = document.inner_cut();
-    let elsewhere = document.elsewhere.last().cloned();
-    let would_go_on = elsewhere.is_none() && says_more(&document.value, &document.around);
+    let would_go_on = document.would_go_on();
     Standing {
         is_whole: document.cut.is_none() && missing.is_empty() && !would_go_on,
+        is_open: document.is_open(),
+        would_go_on,
+        open_at: cut.as_ref().map(|cut| scan::way(&cut.path)),
         open_list: cut.and_then(|cut| open_list(inner, &cut)),
         missing,
-        elsewhere,
+        elsewhere: document.elsewhere.last().cloned(),
         tail,
     }
 }
@@ -69,12 +77,8 @@ fn open_list(document: &Value, cut: &Cut) -> Option<OpenList> {
     let list = cut.path[..steps].iter().try_fold(document, kin::follow)?.as_array()?;
     let is_interrupted = matches!(cut.path.get(steps), Some(Step::Item(place)) if place + 1 == list.len());
     let complete = if is_interrupted { &list[..list.len() - 1] } else { list.as_slice() };
-    let keys = cut.path[..steps].iter().map(|step| match step {
-        Step::Key(key) => key.clone(),
-        Step::Item(place) => place.to_string(),
-    });
     Some(OpenList {
-        path: keys.collect::<Vec<_>>().join("."),
+        path: scan::way(&cut.path[..steps]),
         items: complete.len(),
         last_complete: complete.last().and_then(name),
         interrupted: list.last().filter(|_| is_interrupted).and_then(name),
@@ -84,18 +88,7 @@ fn open_list(document: &Value, cut: &Cut) -> Option<OpenList> {
 fn name(item: &Value) -> Option<String> {
     let name = match item {
         Value::String(text) => Some(text.clone()),
-        item => items::identity(item),
+        item => items::called(item),
     }?;
     Some(overlap::first(&name, NAME).to_owned())
-}
-
-/// Whether an answer says itself that it would go on.
-fn says_more(value: &Value, around: &[String]) -> bool {
-    (0..=around.len()).filter_map(|depth| kin::inside(value, &around[..depth])).any(|level| {
-        match level.get("continuation_needed") {
-            Some(Value::Bool(needed)) => *needed,
-            Some(Value::String(needed)) => needed.trim().eq_ignore_ascii_case("true"),
-            _ => level.get("resume_cursor").is_some_and(|cursor| !crate::answer::is_empty(cursor)),
-        }
-    })
 }

@@ -1,12 +1,14 @@
 //! Decides what the simulated model answers: the same request always gets the same reply.
 //!
 //! It behaves as a real API does: it refuses input over its window, stops at the output limit, and goes on where it
-//! stopped when its own text is put before it, so that the joined pieces are the uncut answer. Asked for JSON it answers in
-//! the whole shape that was asked for; asked to repair an answer, by a user message after it that has a line `Missing keys:
+//! stopped when its own text is put before it, so that the joined pieces are the uncut answer; shown its JSON in another form
+//! than it wrote it, or where that is its habit, it begins a new object with what is left. Asked for JSON it answers in the
+//! whole shape that was asked for; asked to repair an answer, by a user message after it that has a line `Missing keys:
 //! key_a, key_b`, with an object of exactly those keys, where `context_for_documents[business_case]` means the list
 //! `context_for_documents` with the entry for that document. Faults and habits are asked for in the settings of the model.
 //! Never waits, never draws a random number, never repeats more than a glimpse of its input.
 
+mod afresh;
 mod conversation;
 mod reading;
 mod settings;
@@ -23,9 +25,11 @@ pub use tokenizer::tokens;
 pub(super) use shape::is_plural;
 
 use super::{Class, FinishReason, Outcome, Reply, Request, Scope, Usage};
+use crate::knit;
 use crate::prompt::Message;
 use conversation::Conversation;
 use reading::Brief;
+use serde_json::Value;
 use settings::{Marker, Settings, Wrap};
 use shape::Shape;
 use writing::Pen;
@@ -41,10 +45,12 @@ pub fn answer(request: &Request) -> Reply {
     let input_tokens = request.messages.iter().map(|m| tokens(&m.content)).sum();
     let outcome = fault(request, &settings, input_tokens).unwrap_or_else(|| {
         let shape = shape(request, &settings, &conversation);
-        let whole = whole(request, &settings, &conversation, shape.as_ref(), hash);
-        let rest = rest(&whole, &conversation.so_far);
-        let (text, finish_reason) = finish(rest, request, &settings, shape.is_some());
-        let usage = Usage { input_tokens, output_tokens: tokens(text), ..Usage::default() };
+        let desk = Desk { request, settings: &settings, conversation: &conversation, hash };
+        let rest = desk.rest(shape.as_ref());
+        let (text, finish_reason) = finish(&rest, request, &settings, shape.is_some());
+        let reasoning_tokens = settings.thinks_tokens.min(request.max_output_tokens);
+        let output_tokens = reasoning_tokens + tokens(text);
+        let usage = Usage { input_tokens, output_tokens, reasoning_tokens, ..Usage::default() };
         Outcome::Answer { text: text.to_owned(), finish_reason, finish_raw: None, usage }
     });
     Reply { latency_ms, outcome }
@@ -105,29 +111,63 @@ fn shape<'a>(request: &'a Request, settings: &Settings, conversation: &Conversat
     Some(shape)
 }
 
-/// The answer as it would be without limits and without a beginning already given.
-fn whole(
-    request: &Request,
-    settings: &Settings,
-    conversation: &Conversation<'_>,
-    shape: Option<&Shape<'_>>,
+/// One call and what was made of it.
+struct Desk<'a> {
+    request: &'a Request,
+    settings: &'a Settings,
+    conversation: &'a Conversation<'a>,
     hash: u64,
-) -> String {
-    let marker = settings.marker.as_ref().map(|marker| match marker {
-        Marker::Given(text) => text.clone(),
-        Marker::Auto => call_mark(&request.model, hash),
-    });
-    if settings.refuse {
-        let mark = marker.map_or_else(String::new, |marker| format!(" {marker}"));
-        return format!("I am {} and cannot help with this request.{mark}", request.model);
+}
+
+impl Desk<'_> {
+    /// The answer as it would be without limits and without a beginning already given.
+    fn whole(&self, shape: Option<&Shape<'_>>, missing: &[&str], wrap: Option<Wrap>) -> String {
+        let marker = self.settings.marker.as_ref().map(|marker| match marker {
+            Marker::Given(text) => text.clone(),
+            Marker::Auto => call_mark(&self.request.model, self.hash),
+        });
+        if self.settings.refuse {
+            let mark = marker.map_or_else(String::new, |marker| format!(" {marker}"));
+            return format!("I am {} and cannot help with this request.{mark}", self.request.model);
+        }
+        let brief = Brief::read(self.conversation.turn);
+        let hash = missing.iter().fold(self.hash, |hash, name| fnv(fnv(hash, &[0xfd]), name.as_bytes()));
+        let pen = Pen::new(&self.request.model, &brief, hash, self.settings.answer_words, marker);
+        match shape {
+            Some(shape) => wrapped(pen.object(shape), wrap, &brief.task),
+            None => pen.document(),
+        }
     }
-    let brief = Brief::read(conversation.turn);
-    let names = conversation.missing.iter().flatten();
-    let hash = names.fold(hash, |hash, name| fnv(fnv(hash, &[0xfd]), name.as_bytes()));
-    let pen = Pen::new(&request.model, &brief, hash, settings.answer_words, marker);
-    match shape {
-        Some(shape) => wrapped(pen.object(shape), settings.wrap, &brief.task),
-        None => pen.document(),
+
+    /// What is left to say. A beginning that is not its own gets the whole answer; line ends lost on the way are forgiven.
+    fn rest(&self, shape: Option<&Shape<'_>>) -> String {
+        let missing = self.conversation.missing.as_deref().unwrap_or_default();
+        let mut whole = self.whole(shape, missing, self.settings.wrap);
+        let so_far = &self.conversation.so_far;
+        let begun = if whole.starts_with(so_far.as_str()) { so_far } else { so_far.trim_end() };
+        let is_onward = whole.starts_with(begun);
+        let is_json = shape.is_some() && !self.settings.refuse && !so_far.trim().is_empty();
+        if is_json
+            && (self.settings.continues_afresh || !is_onward)
+            && let (Some(said), Some((all, _))) = (afresh::said(so_far), knit::repair(&whole))
+        {
+            return self.afresh(all, &said);
+        }
+        if is_onward { whole.split_off(begun.len()) } else { whole }
+    }
+
+    /// A new object with what is left of the answer, and of what was repaired of it.
+    fn afresh(&self, mut all: Value, said: &Value) -> String {
+        let begun = afresh::begun(&all, said);
+        if self.conversation.missing.is_none() && !begun.is_empty() {
+            let names: Vec<&str> = begun.iter().map(String::as_str).collect();
+            let shape = Shape::missing(Shape::asked(self.request.content.as_ref()).as_ref(), &names);
+            let besides = serde_json::from_str(&self.whole(Some(&shape), &names, None)).unwrap_or_default();
+            afresh::with_begun(&mut all, said, besides);
+        }
+        let rest = afresh::rest(all, said);
+        let around = self.settings.wrap.filter(|wrap| matches!(wrap, Wrap::Fence | Wrap::Prose));
+        wrapped(format!("{rest:#}\n"), around, "")
     }
 }
 
@@ -139,7 +179,7 @@ fn call_mark(model: &str, hash: u64) -> String {
 }
 
 fn wrapped(json: String, wrap: Option<Wrap>, task: &str) -> String {
-    let inside = |key: &str| format!("{{\n{}: {json}}}\n", serde_json::Value::from(key));
+    let inside = |key: &str| format!("{{\n{}: {json}}}\n", Value::from(key));
     match wrap {
         None => json,
         Some(Wrap::Content) => inside("content"),
@@ -149,17 +189,13 @@ fn wrapped(json: String, wrap: Option<Wrap>, task: &str) -> String {
     }
 }
 
-/// What is left to say. A beginning that is not its own gets the whole answer; line ends lost on the way are forgiven.
-fn rest<'a>(whole: &'a str, so_far: &str) -> &'a str {
-    whole.strip_prefix(so_far).or_else(|| whole.strip_prefix(so_far.trim_end())).unwrap_or(whole)
-}
-
 fn finish<'a>(text: &'a str, request: &Request, settings: &Settings, is_json: bool) -> (&'a str, FinishReason) {
     if settings.refuse {
         return (text, FinishReason::ContentFilter);
     }
-    let limit = settings.cut_after_tokens.map_or(request.max_output_tokens, |n| n.min(request.max_output_tokens));
-    let cut = tokenizer::cut(text, limit);
+    // What it thinks before its first word takes of the room for its words.
+    let room = request.max_output_tokens.saturating_sub(settings.thinks_tokens);
+    let cut = tokenizer::cut(text, settings.cut_after_tokens.map_or(room, |n| n.min(room)));
     if cut.len() < text.len() {
         return (cut, FinishReason::Length);
     }

@@ -4,6 +4,7 @@
 
 use super::Engine;
 use crate::settings;
+use crate::store::claim::Claim;
 use crate::store::reply::Reply;
 use crate::store::request::Draft;
 use crate::worker::calls::{Event, Order, Rendered};
@@ -29,8 +30,11 @@ impl Engine {
                     }
                 }
                 Event::Replied(id, heard, verdict) => {
+                    let last_words = self.calls.ended(id);
                     if let Some(calling) = self.hand.calling.remove(&id) {
-                        self.replied(calling, Reply::from((heard, verdict)));
+                        let reply = Reply::from((heard, verdict));
+                        self.note_last_words(calling.claim, last_words, &reply);
+                        self.replied(calling, reply);
                     }
                 }
                 Event::Documented(id, made) => match (self.hand.making.remove(&id), made) {
@@ -44,8 +48,19 @@ impl Engine {
         }
     }
 
+    /// What a call that broke off has said and nobody has put down is put down yet: the next one goes on from there. An answer is kept as
+    /// a whole.
+    fn note_last_words(&mut self, claim: Claim, words: Option<String>, reply: &Reply) {
+        if reply.class.is_none() {
+            self.hand.said.retain(|(of, _)| of.id != claim.id);
+        } else if let Some(words) = words.filter(|words| !words.is_empty()) {
+            self.hand.said.push((claim, words));
+        }
+    }
+
     /// A call came back: what it has used is known, and a provider that asks for patience gets it at once.
     fn replied(&mut self, calling: Calling, reply: Reply) {
+        self.gate.learn(&calling.model, calling.counted, &reply.usage);
         if let Some(ticket) = calling.ticket {
             self.gate.settle(&calling.model, ticket, &reply.usage);
         }
@@ -64,7 +79,6 @@ impl Engine {
 
     /// Takes down, each in its time, what calls have said.
     pub(super) fn overhear(&mut self) {
-        self.hand.said.retain(|(claim, _)| self.hand.calling.contains_key(&claim.id));
         let now = Instant::now();
         for _ in self.hand.said.len()..SPEAKERS {
             if self.hand.speaking.front().is_none_or(|(due, _)| now < *due) {
@@ -82,6 +96,10 @@ impl Engine {
     fn rendered(&mut self, of: Rendering, made: Rendered) {
         match made {
             Rendered::Ready(messages, json, tokens) => self.hand.ready.push_back(of.end(messages, json, tokens)),
+            Rendered::Full => {
+                let (claim, verdict) = of.end_as_it_is();
+                self.hand.replies.push((claim, Reply::heard(verdict)));
+            }
             Rendered::TooLong(groups) => self.hand.too_long.push((of.claim, of.groups(&groups))),
             Rendered::Refused(class, problem) => self.hand.replies.push((of.claim, Reply::failed(class, problem))),
         }
@@ -105,13 +123,17 @@ impl Engine {
     pub(super) fn start(&mut self, opened: Vec<Ready>) {
         let policy = settings::policy();
         for ready in opened {
-            let Ready { claim, model, request, wanted, ticket, .. } = ready;
+            let Ready { claim, model, request, wanted, counted, ticket, .. } = ready;
             let is_far = request.api != "simulator";
-            let route = is_far.then(|| Route { provider: Arc::clone(&model.provider), policy: Arc::clone(&policy) });
+            let route = is_far.then(|| Route {
+                provider: Arc::clone(&model.provider),
+                policy: Arc::clone(&policy),
+                measure: self.gate.measure(&model),
+            });
             if is_far {
                 self.hand.speaking.push_back((Instant::now() + self.gate.flush_every(), claim.id));
             }
-            self.hand.calling.insert(claim.id, Calling { claim, model, ticket });
+            self.hand.calling.insert(claim.id, Calling { claim, model, counted, ticket });
             if let Err(problem) = self.calls.call(claim.id, Order { request, wanted, route })
                 && let Some(calling) = self.hand.calling.remove(&claim.id)
             {
@@ -122,7 +144,8 @@ impl Engine {
 
     pub(super) fn render(&mut self, draft: Draft) {
         let model = self.gate.answering(&draft.turn.model, draft.is_last_attempt).cloned();
-        match Rendering::begin(draft, model) {
+        let asked = model.map(|model| (Arc::clone(&model), self.gate.measure(&model)));
+        match Rendering::begin(draft, asked) {
             Ok((rendering, prompt, room)) => match self.calls.render(rendering.claim.id, prompt, room) {
                 Ok(()) => drop(self.hand.rendering.insert(rendering.claim.id, rendering)),
                 Err(problem) => self.hand.replies.push((rendering.claim, no_thread(&problem))),

@@ -24,9 +24,9 @@ pub fn wire(request: &Request, traits: &Traits) -> Wire {
         _ => None,
     });
     // A request for a JSON object is refused unless its input says JSON, and what says so is the frame; instructions do not
-    // count as input.
-    let is_object = format.as_ref().is_some_and(|format| format["type"] == "json_object");
-    let frame = traits.system_role.as_deref().or(is_object.then_some("developer"));
+    // count as input. Where a model may be asked for one, the frame is input in every request: those that go on with an answer are
+    // held to no format, and have to begin as the first did.
+    let frame = traits.system_role.as_deref().or((traits.json() == "object").then_some("developer"));
 
     let (mut instructions, mut input) = (Vec::new(), Vec::new());
     for message in &request.messages {

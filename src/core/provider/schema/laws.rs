@@ -75,8 +75,8 @@ fn judged(content: &Value, answer: &Value, document_key: Option<&str>) -> Verdic
     let wanted = Wanted {
         shape: Some(content.clone()),
         document_key: document_key.map(str::to_owned),
-        before: None,
         may_continue: true,
+        ..Wanted::default()
     };
     verdict(FinishReason::Stop, &answer.to_string(), &wanted)
 }
@@ -85,7 +85,7 @@ fn judged(content: &Value, answer: &Value, document_key: Option<&str>) -> Verdic
 #[track_caller]
 fn accepted(content: &Value, answer: &Value, document_key: Option<&str>) -> Value {
     match judged(content, answer, document_key) {
-        Verdict::Whole { content, is_complete: true } => content,
+        Verdict::Kept { content: Some(content), is_complete: true, .. } => serde_json::from_str(&content).unwrap(),
         other => panic!("{content}\n{answer}\n{other:?}"),
     }
 }
@@ -272,7 +272,7 @@ proptest! {
         prop_assume!(!asks_twice(&content));
         let answer = instance(&schema(&content), items, &text);
         let verdict = judged(&content, &answer, Some("note"));
-        let is_whole = matches!(verdict, Verdict::Whole { is_complete: true, .. });
+        let is_whole = matches!(verdict, Verdict::Kept { is_complete: true, .. });
         prop_assert!(is_whole, "{} judged {:?}", answer, verdict);
     }
 

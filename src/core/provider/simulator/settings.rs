@@ -92,6 +92,10 @@ pub(super) struct Settings {
     pub(super) retry_after_ms: Option<u64>,
     latency: (u64, u64),
     pub(super) cut_after_tokens: Option<u64>,
+    /// The output tokens it spends before its first word.
+    pub(super) thinks_tokens: u64,
+    /// Whether it goes on with a new object instead of where it stopped.
+    pub(super) continues_afresh: bool,
     pub(super) malformed_json: Fault,
     pub(super) drop_connection: Fault,
     pub(super) panic: Fault,
@@ -117,6 +121,8 @@ impl Settings {
             retry_after_ms: number("retry_after_ms"),
             latency: latency(&settings["latency_ms"]).unwrap_or((0, 0)),
             cut_after_tokens: number("cut_after_tokens"),
+            thinks_tokens: number("thinks_tokens").unwrap_or(0),
+            continues_afresh: settings["continue"] == "afresh",
             malformed_json: Fault::read(&settings["malformed_json"]),
             drop_connection: Fault::read(&settings["drop_connection"]),
             panic: Fault::read(&settings["panic"]),
@@ -168,9 +174,10 @@ pub fn check(settings: &Value) -> Result<(), String> {
     };
     for (key, value) in fields {
         let (sound, expected) = match key.as_str() {
-            "fail_first" | "retry_after_ms" | "cut_after_tokens" | "answer_words" | "seed" => {
+            "fail_first" | "retry_after_ms" | "cut_after_tokens" | "thinks_tokens" | "answer_words" | "seed" => {
                 (value.is_u64(), "a whole number")
             }
+            "continue" => (matches!(value.as_str(), Some("onward" | "afresh")), "onward or afresh"),
             "fail_always" | "refuse" | "omit_always" => (value.is_boolean(), "true or false"),
             "malformed_json" | "drop_connection" | "panic" => {
                 (value.is_boolean() || value.is_u64(), "true, false or a number of calls")
@@ -210,6 +217,8 @@ mod tests {
                    "answer_words": 40, "fail_always": true}),
             json!({"marker": "é".repeat(64), "wrap": "document_key", "omit_keys": ["a", "b[c]"], "omit_always": true}),
             json!({"marker": "auto", "wrap": "prose", "omit_keys": []}),
+            json!({"continue": "afresh", "thinks_tokens": 2000}),
+            json!({"continue": "onward"}),
         ] {
             assert_eq!(check(&settings), Ok(()), "{settings}");
         }
@@ -229,6 +238,8 @@ mod tests {
             (json!({"marker": "say \"x\""}), "marker"),
             (json!({"marker": " "}), "marker"),
             (json!({"wrap": "paper"}), "wrap"),
+            (json!({"continue": "sideways"}), "continue"),
+            (json!({"thinks_tokens": "many"}), "thinks_tokens"),
             (json!({"omit_keys": "a"}), "omit_keys"),
             (json!({"omit_keys": ["a", 1]}), "omit_keys"),
             (json!({"omit_always": 1}), "omit_always"),

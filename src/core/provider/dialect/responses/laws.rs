@@ -142,7 +142,8 @@ fn errors_have_the_class_of_their_code_and_then_of_their_status() {
 
 #[test]
 fn a_request_says_what_the_call_and_the_row_say() {
-    let settings = json!({"sampling": ["top_p"], "parameters": {"top_p": 0.5, "temperature": 1}, "effort": "low"});
+    let settings = json!({"sampling": ["top_p"], "parameters": {"top_p": 0.5, "temperature": 1}, "effort": "low",
+        "json": "schema"});
     let wire = wire(&request(), &Traits::read(&settings).unwrap());
     assert_eq!((wire.path.as_str(), wire.key), ("/responses", Key::Bearer));
     let expected = json!({"model": "api-name", "instructions": "frame", "max_output_tokens": 100, "store": false,
@@ -165,6 +166,10 @@ fn the_frame_is_input_where_the_row_or_a_json_object_asks_for_it() {
     assert_eq!(body["text"], json!({"format": {"type": "json_object"}}));
     assert_eq!(body.get("instructions"), None);
     assert_eq!(body["input"][0], json!({"role": "developer", "content": "frame"}));
+    // What goes on with the answer is held to no format, and begins as the first request did.
+    request.content = None;
+    let next = wire(&request, &traits).body;
+    assert_eq!((next.get("text"), &next["input"][0]), (None, &body["input"][0]));
 }
 
 #[test]

@@ -1,0 +1,61 @@
+-- Counting tokens for people and for SQL: as the model counts where that is known, and otherwise by what its provider reported so far.
+--
+-- How a text is counted is the core's business.
+
+-- The model, with what was learned of its tokens; an error when there is none.
+create function _measured_model(model text) returns table (tokenizer text, api_model text, factor double precision, samples integer)
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return query
+        select m.tokenizer, m.api_model, r.factor, r.samples
+        from _current_models m
+        left join token_ratios r on r.model = m.name
+        where m.name = _measured_model.model;
+    if not found then
+        raise exception 'model "%" does not exist', coalesce(_measured_model.model, 'null')
+            using errcode = 'undefined_object', hint = 'SELECT name, provider FROM dialectic.models lists them; dialectic.add_model(…) adds one.';
+    end if;
+end
+$$;
+
+create function count_tokens(text text, model text) returns bigint
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _refuse_null('text', count_tokens.text is null);
+    return (select _count_tokens(count_tokens.text, m.tokenizer, m.api_model, m.factor, m.samples) from _measured_model(count_tokens.model) as m);
+end
+$$;
+comment on function count_tokens(text, text) is
+    'How many tokens a text is to a model: exact for OpenAI''s and the simulator''s, for others by a ratio that is learned from what their providers report.';
+
+create function count_message_tokens(messages jsonb, model text) returns bigint
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _refuse_null('messages', count_message_tokens.messages is null);
+    return (select _count_message_tokens(count_message_tokens.messages, m.tokenizer, m.api_model, m.factor, m.samples)
+            from _measured_model(count_message_tokens.model) as m);
+end
+$$;
+comment on function count_message_tokens(jsonb, text) is
+    'How many tokens a model reads when it is sent these messages ([{"role", "content"}, …]), with what its format puts around them.';
+
+-- Keeps what claimers have learned; what was learned from more calls stays.
+create function _learn_ratios(models text[], factors double precision[], samples integer[]) returns void
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    insert into token_ratios as r (model, factor, samples)
+    select t.model, t.factor, t.samples from unnest(models, factors, _learn_ratios.samples) as t(model, factor, samples)
+    order by t.model
+    on conflict (model) do update set factor = excluded.factor, samples = excluded.samples, changed_at = _now()
+        where r.samples < excluded.samples;
+end
+$$;

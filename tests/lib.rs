@@ -74,6 +74,11 @@ impl Database {
         connect_to(&self.name)
     }
 
+    /// How it is connected to, for those who want it otherwise.
+    pub fn config(&self) -> Config {
+        config(&self.name)
+    }
+
     /// A connection that acts as this role; it is made if there is none. Roles belong to the whole server: name them after
     /// the test.
     pub fn connect_as(&self, role: &str) -> Client {
@@ -120,14 +125,19 @@ fn make_template(suffix: &str, further: &str) -> String {
 
 /// A connection to a database of the server that the environment names.
 pub fn connect_to(database: &str) -> Client {
+    config(database).connect(NoTls).expect("a server; run the tests with `dev/test end-to-end`")
+}
+
+/// How a database of the server of the environment is connected to.
+fn config(database: &str) -> Config {
     let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
-    Config::new()
+    let mut config = Config::new();
+    config
         .host(&variable("PGHOST", "127.0.0.1"))
         .port(variable("PGPORT", "5432").parse().expect("PGPORT is a number"))
         .user(&variable("PGUSER", "postgres"))
-        .dbname(database)
-        .connect(NoTls)
-        .expect("a server; run the tests with `dev/test end-to-end`")
+        .dbname(database);
+    config
 }
 
 /// The one value that a query gives.

@@ -5,8 +5,10 @@
 //! to serve a benchmark beside what is measured. Never panics the test for what comes over the wire; never leaves the machine.
 
 mod act;
+mod author;
 mod connection;
 mod gauge;
+mod heard;
 mod http;
 mod latch;
 #[cfg(test)]
@@ -17,10 +19,12 @@ mod speech;
 mod wait;
 
 pub use act::{Act, Answer, End, NUMBER, Tells};
+pub use author::{Again, Author};
+pub use heard::Seen;
 pub use latch::Latch;
 pub use limit::{Limit, Unit};
 pub use reply::fixture;
-pub use speech::folder;
+pub use speech::{folder, length_word};
 pub use wait::Wait;
 
 use dialectic_core::provider::dialect::Dialect;
@@ -38,29 +42,6 @@ use std::time::{Duration, Instant};
 
 /// The stack of a connection's thread.
 const STACK: usize = 128 * 1024;
-
-/// A request as the server saw it.
-#[derive(Debug, Clone)]
-pub struct Seen {
-    pub model: String,
-    pub dialect: Dialect,
-    /// Path and query.
-    pub target: String,
-    /// Names in lower case.
-    pub headers: Vec<(String, String)>,
-    pub body: Value,
-    pub at: Instant,
-    /// Which connection it came on, counted from 1.
-    pub connection: u64,
-    /// The status it was answered with.
-    pub status: u16,
-}
-
-impl Seen {
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
-    }
-}
 
 /// An act of a script, with its bytes in each dialect once they are made.
 struct Part {
@@ -94,6 +75,10 @@ struct Inner {
     gauge: Gauge,
     /// How many more requests on used connections find them closed.
     hang_ups: AtomicUsize,
+    /// How many characters of answers were written.
+    spoken: AtomicU64,
+    /// How many nanoseconds it took to make them up.
+    spent: AtomicU64,
 }
 
 /// The server; it ends, and closes all its sockets, when it is dropped.
@@ -119,6 +104,8 @@ impl Provider {
             closed: Condvar::new(),
             gauge: Gauge::default(),
             hang_ups: AtomicUsize::new(0),
+            spoken: AtomicU64::new(0),
+            spent: AtomicU64::new(0),
         });
         let accepting = {
             let inner = Arc::clone(&inner);
@@ -182,6 +169,16 @@ impl Provider {
     /// Counts anew how many are ever under way at once.
     pub fn reset_gauge(&self) {
         self.inner.gauge.reset();
+    }
+
+    /// How many characters of answers were put on the wire, over all connections, whether anybody heard them or not.
+    pub fn spoken(&self) -> usize {
+        self.inner.spoken.load(Ordering::SeqCst) as usize
+    }
+
+    /// How long the server itself took to read requests and make up what it says.
+    pub fn spent(&self) -> Duration {
+        Duration::from_nanos(self.inner.spent.load(Ordering::SeqCst))
     }
 
     /// Closes every connection on which nothing is being answered, as servers do after a while.

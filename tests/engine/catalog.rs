@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 1] = ["wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 45] = [
+const SURFACE: [(&str, &str); 48] = [
     ("run", "prompt, models, process, domain, name, through, test"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -31,6 +31,9 @@ const SURFACE: [(&str, &str); 45] = [
     ("job_tree", "session"),
     ("knit", "chunks"),
     ("live", "job"),
+    ("prompt", "job"),
+    ("count_tokens", "text, model"),
+    ("count_message_tokens", "messages, model"),
     ("health", ""),
     ("self_check", ""),
     ("define_process", "name, stages, description"),
@@ -167,7 +170,7 @@ fn the_columns_that_users_query_keep_their_names() {
     }
     none(
         &mut client,
-        "select v from unnest(array['blocked', 'documents']) as v where not exists ( \
+        "select v from unnest(array['blocked', 'documents', 'usage']) as v where not exists ( \
          select from pg_class where oid = to_regclass('dialectic.' || v) and relkind = 'v' and 'security_invoker=true' = any (reloptions))",
     );
 }

@@ -265,6 +265,8 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
                  "overlay": {{"role": "ROLE", "style_guide": "STYLE", "stage_instructions": "INSTRUCTIONS"}},
                  "step": {{"key": "k", "name": "n", "output_type": "thesis", "document_key": "d"}}, "content_keys": {keys},
                  "content_to_include": {{"title": "HINT"}}, "missing": ["title"], "shape": {{"title": "HINT"}},
+                 "why": "cut", "is_json": true, "is_closed": false, "document_key": "d", "tail": "LAST", "open_at": null,
+                 "open_list": {{"path": "points", "items": 2, "last_complete": "ITEM", "interrupted": null}},
                  "documents": [{{"type": "thesis", "author": "sim-b", "reviewer": null, "about": null, "stage": "thesis", "content": "DOCUMENT"}}]}}"#
         ))
         .expect("values");
@@ -273,7 +275,7 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
             assert!(!text.trim().is_empty(), "{name} is empty");
             assert!(!text.contains("{%") && !text.replace("{{ 7*7 }}", "").contains("{{"), "{name}: {text}");
             // A repair follows the turn it mends, and the request is there.
-            let part = name.starts_with("shared_") || name == "repair_missing_keys";
+            let part = name.starts_with("shared_") || name == "repair_missing_keys" || name == "continue_answer";
             let says_request = !part || name == "shared_request";
             assert_eq!(text.contains("REQUEST {{ 7*7 }}"), says_request, "{name}: {text}");
         }

@@ -120,3 +120,30 @@ fn what_is_too_far_over_fails_and_says_by_how_much() {
     assert!(message.contains("tokens") && message.contains("over the"), "{message}");
     assert_sound(&mut client);
 }
+
+#[test]
+fn condensed_texts_that_are_cut_off_are_continued_and_condensing_ends_all_the_same() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    // Every text is longer than what the model may say at once, and condensed it is as long again.
+    let session = gathered(&mut client, 3, 900, 3600);
+    work(&mut client);
+    let rounds: i32 = one(
+        &mut client,
+        "select max((payload ->> 'depth')::integer) from dialectic.jobs where session_id = $1 and kind = 'combine'",
+        &[&session],
+    );
+    assert!((1..=4).contains(&rounds), "{rounds} rounds");
+    let continued: i64 = one(
+        &mut client,
+        "select count(*) from dialectic.jobs where session_id = $1 and kind = 'combine' and continuation_count > 0",
+        &[&session],
+    );
+    assert!(continued > 0, "a condensed text is continued as any other");
+    let left =
+        "select count(*) from dialectic.jobs where session_id = $1 and status <> all (dialectic._ended_statuses())";
+    assert_eq!(one::<i64>(&mut client, left, &[&session]), 0);
+    let told = "select count(*) from dialectic.notifications where session_id = $1 and title like '%combined%'";
+    assert_eq!(one::<i64>(&mut client, told, &[&session]), 0, "nobody is told of what is nobody's document");
+    assert_sound(&mut client);
+}

@@ -71,6 +71,7 @@ pub(crate) fn fill(client: &mut Client) {
     client
         .batch_execute(
             "insert into dialectic.provider_clocks (provider, paused_reason) values ('own-gateway', 'no key'); \
+             insert into dialectic.token_ratios (model, factor, samples) values ('own-large', 1.25, 21); \
              insert into dialectic.partials (job_id, claim_id, content) \
              select job_id, claim_id, 'So far' from dialectic.model_calls where outcome = 'open' limit 1",
         )
@@ -125,7 +126,10 @@ fn write_documents(client: &mut Client) {
     assert_eq!(made, known);
     let told: Vec<String> =
         column(client, "select type from dialectic.notifications where session_id = $1 order by id", &[&session]);
-    assert_eq!(told, ["contribution_generation_failed", "stage_completed", "session_completed"]);
+    assert_eq!(
+        told,
+        ["contribution_generation_failed", "contribution_generation_continued", "stage_completed", "session_completed"]
+    );
 }
 
 /// Texts of every type, and reference material of every kind by its own verb.
@@ -209,7 +213,7 @@ fn spread(client: &mut Client, session: Uuid) {
              insert into dialectic.jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
                                          lineage_id, reviewer, status, continuation_count, target_contribution_id, payload, run_at)
              select j.session_id, j.stage_run_id, j.parent_job_id, j.kind, j.step_key, j.model, j.group_key, j.output_type, j.document_key,
-                    j.lineage_id, j.reviewer, 'pending_continuation', 1, (j.results ->> 'contribution_id')::uuid, '{\"why\": \"cut\"}', j.run_at + '1 hour'
+                    j.lineage_id, j.reviewer, 'pending_continuation', 1, (j.results ->> 'contribution_id')::uuid, '{\"why\": \"cut\", \"after\": 1}', j.run_at + '1 hour'
              from dialectic.jobs j where j.id = pg_temp.job('sim-a1');",
         )
         .expect("statuses");

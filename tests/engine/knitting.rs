@@ -36,3 +36,16 @@ fn json_is_repaired_and_what_has_none_is_refused() {
     refused_with(&mut client, "select dialectic.repair_json(null)", &[], "22004", "text");
     refused_with(&mut client, "select dialectic.knit('{}')", &[], "22004", "chunks");
 }
+
+#[test]
+fn every_role_that_was_granted_anything_may_knit_and_repair() {
+    let database = Database::new();
+    let mut client = database.connect();
+    for (role, grant) in [("knit_user", "grant_user"), ("knit_admin", "grant_admin")] {
+        let mut granted = database.connect_as(role);
+        client.execute(&format!("select dialectic.{grant}('{role}')"), &[]).expect("a grant");
+        assert_eq!(one::<String>(&mut granted, "select dialectic.knit('{One,\" two\"}')", &[]), "One two");
+        assert_eq!(one::<Value>(&mut granted, "select dialectic.repair_json('{\"a\": [1')", &[]), json!({"a": []}));
+        assert_eq!(one::<i64>(&mut granted, "select dialectic.count_tokens('hello world', 'gpt-5-nano')", &[]), 2);
+    }
+}

@@ -83,7 +83,8 @@ fn a_model_is_described_only_in_words_that_there_are() {
             ("run('Why?', models => '{sim-a,text-embedding-3-small}')", "22023", "text-embedding-3-small"),
         ],
     );
-    for (api, known) in [("simulator", "omit_keys, omit_always and wrap"), ("openai", "token_parameter")] {
+    for (api, known) in [("simulator", "omit_always, wrap, continue and thinks_tokens"), ("openai", "token_parameter")]
+    {
         let error = refused(
             &mut client,
             &format!(r#"select dialectic.add_model('new', '{api}', settings => '{{"mood": "bad"}}')"#),
@@ -181,7 +182,10 @@ fn a_reference_is_kept_where_nobody_reads_it_and_wakes_its_provider() {
              reset role",
         )
         .expect("two pauses, one mended");
-    assert_eq!(column::<String>(&mut client, "select provider from dialectic.provider_clocks order by 1", &[]), ["google"]);
+    assert_eq!(
+        column::<String>(&mut client, "select provider from dialectic.provider_clocks order by 1", &[]),
+        ["google"]
+    );
     client.batch_execute("commit").expect("commit");
     admin
         .execute("select dialectic.add_provider('far', 'openai', secret => 'env:FAR_KEY')", &[])

@@ -77,8 +77,8 @@ fn no_table_and_no_view_shows_a_row_of_another_owner() {
         with_traces += i64::from(all > 0);
     }
     // projects, sessions, stage_runs, jobs, job_inputs, contributions, resources, model_calls, notifications, and the views
-    // documents and _artifacts.
-    assert_eq!(with_traces, 11);
+    // documents, usage and _artifacts.
+    assert_eq!(with_traces, 12);
 }
 
 #[test]

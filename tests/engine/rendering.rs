@@ -173,7 +173,7 @@ fn a_layout_that_fails_on_its_content_still_gives_a_document() {
 }
 
 /// The front matter of a document: every line is a key and a JSON value, or an item of the list before it.
-fn head(document: &str) -> Vec<(String, Value)> {
+pub(crate) fn head(document: &str) -> Vec<(String, Value)> {
     let (head, _) = document.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).expect("a head");
     let mut values: Vec<(String, Value)> = Vec::new();
     let value = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{text}: {error}"));

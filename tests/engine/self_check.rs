@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 26] = [
+const LAWS: [(&str, &str, &str); 28] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
@@ -134,6 +134,16 @@ const LAWS: [(&str, &str, &str); 26] = [
          select session_id, job_id, root_id, 2, stage, iteration, step_key, output_type, model, 'stop', 'again' \
          from dialectic.contributions where step_key = 'final' returning job_id",
         "it has 2",
+    ),
+    (
+        "the chunks of an answer are there, each once",
+        "update dialectic.contributions set chunk_no = 3 where step_key = 'final' returning root_id",
+        "1 chunks, the last is chunk 3",
+    ),
+    (
+        "an answer in chunks is followed or whole",
+        "update dialectic.contributions set is_part = true where step_key = 'final' returning id",
+        "nobody goes on with it after chunk 1",
     ),
     (
         "an answer belongs to a job that completed",

@@ -3,7 +3,7 @@
 //! An act is a value: what is said, and how it is sent. How each dialect puts it is `speech`; how it becomes bytes is `reply`.
 //! Never knows of sockets.
 
-use super::{Latch, Wait};
+use super::{Author, Latch, Wait};
 use std::time::Duration;
 
 /// What stands for the number of a request in a text; as wide as the number.
@@ -71,6 +71,8 @@ impl Answer {
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Answer(Answer),
+    /// What a model with one document says to the request.
+    Author(Author),
     /// The bytes of a file.
     Fixture(String),
     /// The dialect's own error.
@@ -161,6 +163,11 @@ impl Act {
     /// `answer` with this text.
     pub fn text(text: &str) -> Self {
         Act::answer(Answer::of(text))
+    }
+
+    /// What this model says to the request, as a well-formed stream.
+    pub fn author(author: Author) -> Self {
+        Act::new(200, What::Author(author))
     }
 
     /// The cheapest answer there is: one write, with a length.
@@ -276,6 +283,6 @@ impl Act {
 
     /// Whether every request gets the same bytes.
     pub(super) fn is_constant(&self) -> bool {
-        !matches!(self.what, What::Throttled { .. } | What::Redirect | What::Echo)
+        !matches!(self.what, What::Author(_) | What::Throttled { .. } | What::Redirect | What::Echo)
     }
 }

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often a latch is looked at.
@@ -36,11 +37,14 @@ pub(super) fn serve(inner: &Inner, socket: &TcpStream, number: u64) {
         }
         is_used = true;
         inner.is_busy(number, true);
-        let Some((reply, under_way)) = inner.decide(&request, number) else {
+        let begun = Instant::now();
+        let decided = inner.decide(&request, number);
+        inner.spent.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::SeqCst);
+        let Some((reply, under_way)) = decided else {
             let _ = refuse(socket, "JSON with a model");
             return;
         };
-        if !matches!(send(socket, &reply, request.is_last, under_way), Ok(true)) {
+        if !matches!(send(inner, socket, &reply, request.is_last, under_way), Ok(true)) {
             return;
         }
         inner.is_busy(number, false);
@@ -56,7 +60,13 @@ fn refuse(mut socket: &TcpStream, what: &str) -> io::Result<()> {
 }
 
 /// Writes a reply; false when the connection ends with it.
-fn send(mut socket: &TcpStream, reply: &Arc<Reply>, is_last: bool, under_way: UnderWay) -> io::Result<bool> {
+fn send(
+    inner: &Inner,
+    mut socket: &TcpStream,
+    reply: &Arc<Reply>,
+    is_last: bool,
+    under_way: UnderWay,
+) -> io::Result<bool> {
     if gone_within(socket, reply.late) {
         return Ok(false);
     }
@@ -82,10 +92,12 @@ fn send(mut socket: &TcpStream, reply: &Arc<Reply>, is_last: bool, under_way: Un
     }
     let is_whole = reply.end == End::Kept && reply.refrain.is_none();
     let mut under_way = Some(under_way);
+    let speak = |letters: usize| inner.spoken.fetch_add(letters as u64, Ordering::SeqCst);
     if reply.every.is_zero() && reply.held.is_none() {
         if is_whole {
             under_way = None;
         }
+        speak(reply.letters.iter().take(reply.ends.len()).sum());
         socket.write_all(&reply.bytes[at..])?;
     } else {
         // By the clock rather than by the gap, so that a busy machine does not stretch the whole.
@@ -97,6 +109,7 @@ fn send(mut socket: &TcpStream, reply: &Arc<Reply>, is_last: bool, under_way: Un
             if is_whole && piece + 1 == reply.ends.len() {
                 under_way = None;
             }
+            speak(reply.letters.get(piece).copied().unwrap_or_default());
             socket.write_all(&reply.bytes[at..*end])?;
             at = *end;
             due += reply.every;

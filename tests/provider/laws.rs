@@ -1,6 +1,7 @@
 //! Laws of the scripted server itself, seen from raw sockets: what it frames can be read, what it says is what the test chose,
 //! what it breaks is broken as asked, and who goes away is noticed.
 //!
+mod author;
 mod client;
 mod holding;
 

@@ -3,7 +3,8 @@
 //! What is the same for every request is made once and shared by all connections, so that a thousand streams of the same answer
 //! cost the memory of one. Never writes to a socket.
 
-use super::act::{Act, End, NUMBER, What};
+use super::act::{Act, Answer, End, NUMBER, What};
+use super::heard::own_words;
 use super::http::{Request, find};
 use super::latch::Latch;
 use super::speech;
@@ -30,6 +31,8 @@ pub(super) struct Reply {
     pub(super) end: End,
     /// Where the number of the request goes.
     pub(super) number_at: Option<usize>,
+    /// How many characters of the answer each piece has; empty where nobody counts.
+    pub(super) letters: Vec<usize>,
     /// Where it stops until a latch is lifted, counted in pieces.
     pub(super) held: Option<(usize, Latch)>,
 }
@@ -51,7 +54,7 @@ pub(super) fn reply(act: &Act, dialect: Dialect, model: &str, request: &Request)
     let mut refrain = None;
     let mut claimed = None;
     let kind = match &act.what {
-        What::Answer(_) | What::Endless { .. } => speech::stream_kind(dialect).1,
+        What::Answer(_) | What::Author(_) | What::Endless { .. } => speech::stream_kind(dialect).1,
         What::Body { kind, .. } => kind,
         What::Fixture(name) => kind_of(name, dialect),
         _ => "application/json",
@@ -59,8 +62,14 @@ pub(super) fn reply(act: &Act, dialect: Dialect, model: &str, request: &Request)
     headers.push(("content-type".to_owned(), kind.to_owned()));
     let error =
         |message: &str, details| vec![speech::error(dialect, status, message, details).to_string().into_bytes()];
+    let mut letters = Vec::new();
+    let mut stream = |answer: &Answer| {
+        letters = speech::letters(dialect, answer);
+        speech::stream(dialect, model, answer)
+    };
     let mut pieces = match &act.what {
-        What::Answer(answer) => speech::stream(dialect, model, answer),
+        What::Answer(answer) => stream(answer),
+        What::Author(author) => stream(&author.answer(dialect, own_words(dialect, &request.body).as_deref())),
         What::Body { bytes, .. } => vec![bytes.clone()],
         What::Error(message) => error(message, Vec::new()),
         What::Throttled { says, wait } => {
@@ -96,10 +105,14 @@ pub(super) fn reply(act: &Act, dialect: Dialect, model: &str, request: &Request)
         pieces = vec![zipped(&pieces.concat())];
     }
     let length = pieces.iter().map(Vec::len).sum::<usize>() as u64;
-    let is_stream = matches!(act.what, What::Answer(_) | What::Endless { .. }) || act.is_zipped || is_stream(act);
+    let is_stream =
+        matches!(act.what, What::Answer(_) | What::Author(_) | What::Endless { .. }) || act.is_zipped || is_stream(act);
     let length = claimed.or_else(|| (act.has_length || !is_stream).then_some(length));
     if let Some(size) = act.piece {
         pieces = pieces.concat().chunks(size).map(<[u8]>::to_vec).collect();
+    }
+    if act.is_malformed || act.is_zipped || act.piece.is_some() {
+        letters.clear();
     }
     if let Some(most) = act.end.most() {
         pieces = cut(pieces, most);
@@ -108,7 +121,7 @@ pub(super) fn reply(act: &Act, dialect: Dialect, model: &str, request: &Request)
         framed(status, &headers, &pieces, length, act.end == End::Kept && refrain.is_none());
     let number_at = if act.is_numbered { find(&bytes, NUMBER.as_bytes()) } else { None };
     let (late, every, end, held) = (act.late, act.every, act.end, act.held.clone());
-    Reply { status, bytes, headers_end, ends, refrain, late, every, end, number_at, held }
+    Reply { status, bytes, headers_end, ends, refrain, late, every, end, number_at, letters, held }
 }
 
 /// Where a fixture is.

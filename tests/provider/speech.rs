@@ -77,6 +77,28 @@ pub(super) fn stream(dialect: Dialect, model: &str, answer: &Answer) -> Vec<Vec<
     pieces
 }
 
+/// How many characters of an answer each of its messages has, up to the last that has any.
+pub(super) fn letters(dialect: Dialect, answer: &Answer) -> Vec<usize> {
+    let opening = match dialect {
+        Dialect::Chat => 1,
+        Dialect::Responses => 4,
+        Dialect::Anthropic => 3,
+        Dialect::Google | Dialect::Ollama => 0,
+    };
+    let spoken = answer.deltas.iter().map(|delta| delta.chars().count());
+    std::iter::repeat_n(0, opening).chain(spoken).collect()
+}
+
+/// The dialect's word for an answer that was cut off for want of tokens.
+pub fn length_word(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Chat | Dialect::Ollama => "length",
+        Dialect::Responses => "max_output_tokens",
+        Dialect::Anthropic => "max_tokens",
+        Dialect::Google => "MAX_TOKENS",
+    }
+}
+
 /// What begins an answer, and a message that may come any number of times.
 pub(super) fn endless(dialect: Dialect, model: &str) -> (Vec<Vec<u8>>, Vec<u8>) {
     let text = "More of the same. ".repeat(50);

@@ -30,7 +30,7 @@ pub(crate) struct Row {
     pub(crate) calls: Vec<String>,
     /// What became of the provider's clock.
     pub(crate) clock: String,
-    /// The answer that was kept.
+    /// The last chunk of the answer that was kept.
     pub(crate) text: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! What a model says can be read while it says it, by the owner of the job and by nobody else.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Answer, Latch, Provider};
+use dialectic_tests::provider::{Act, Answer, Author, End, Latch, Provider};
 use dialectic_tests::*;
 use std::time::{Duration, Instant};
 
@@ -42,23 +42,32 @@ fn the_owner_of_a_job_and_nobody_else_reads_along() {
 }
 
 #[test]
-fn what_a_failed_call_has_said_is_not_taken_for_the_answer_of_the_next() {
+fn what_was_said_before_an_interruption_is_read_before_what_is_being_said_now() {
+    const WHOLE: &str = "One two three four five six seven eight nine ten.";
     let (provider, latch, database) = (Provider::start(), Latch::default(), Database::by_hand());
     let mut client = database.connect();
     process(&mut client);
     configure(&mut client, "partial_flush_seconds", "0.05");
-    let broken = Act::answer(Answer::of("Wrong from the start.")).end(dialectic_tests::provider::End::Closed(700));
-    provider.script("slow", vec![broken, Act::answer(Answer::of("Right this time.")).held(3, &latch)]);
+    // Closed after a message that opens the answer and some words; then a message that opens it, and two words more.
+    let author = || Act::author(Author::of(WHOLE));
+    provider.script("slow", vec![author().end(End::Closed(900)), author().held(3, &latch)]);
     chat(&mut client, "slow", &provider, "");
     calls(&mut client, "slow", 1);
     let working = set_to_work(&database);
     eventually("the second answer has begun", || provider.request_count() == 2);
+    let shown = provider.requests()[1].messages();
+    let words = shown.iter().find(|(role, _)| role == "assistant").map(|(_, words)| words.as_str()).unwrap_or_default();
+    let said = words.split_inclusive(' ').count();
+    assert!((1..7).contains(&said) && WHOLE.starts_with(words), "{shown:?}");
+    let so_far: String = WHOLE.split_inclusive(' ').take(said + 2).collect();
     let job: Uuid = one(&mut client, "select id from dialectic.jobs where kind = 'execute'", &[]);
-    eventually("the words are there", || {
-        one::<String>(&mut client, "select dialectic.live($1)", &[&job]) == "Right this "
-    });
+    let live = "select dialectic.live($1)";
+    eventually("the words are there", || one::<String>(&mut client, live, &[&job]) == so_far);
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.contributions", &[]), 0);
+
     latch.lift();
     working.end();
-    assert_eq!(one::<String>(&mut client, "select dialectic.live($1)", &[&job]), "Right this time.");
+    assert_eq!(one::<String>(&mut client, live, &[&job]), WHOLE);
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.partials", &[]), 0);
+    assert_sound(&mut client);
 }

@@ -7,7 +7,7 @@ use dialectic_tests::*;
 use serde_json::{Value, json};
 
 /// Where a dialect is told to write JSON, and where in it the schema is.
-fn field(dialect: Dialect) -> (&'static str, &'static str) {
+pub(crate) fn field(dialect: Dialect) -> (&'static str, &'static str) {
     match dialect {
         Dialect::Chat => ("/response_format", "/json_schema/schema"),
         Dialect::Responses => ("/text/format", "/schema"),
@@ -18,7 +18,7 @@ fn field(dialect: Dialect) -> (&'static str, &'static str) {
 }
 
 /// How JSON of any kind is asked for: where, and what; Anthropic has no way to.
-fn of_any_kind(dialect: Dialect) -> Option<(&'static str, Value)> {
+pub(crate) fn of_any_kind(dialect: Dialect) -> Option<(&'static str, Value)> {
     match dialect {
         Dialect::Chat => Some(("/response_format", json!({"type": "json_object"}))),
         Dialect::Responses => Some(("/text/format", json!({"type": "json_object"}))),

@@ -1,5 +1,6 @@
 //! Answers that lack keys: what is missing is asked for once, in a call that begins as the first one did, and what the model
-//! then says is read together with what it said before. What is still missing fails the job, with the keys named.
+//! then says is read together with what it said before. What is still missing fails a header and leaves a document incomplete,
+//! with the keys named.
 //!
 //! The simulator knows a repair by the line `Missing keys:` of the shipped prompt `repair_missing_keys`.
 
@@ -17,25 +18,25 @@ fn jobs(client: &mut Client, model: &str) -> Vec<String> {
     )
 }
 
-/// The prompt of a step, and the one that asks its model to mend the answer.
-fn prompts(client: &mut Client, model: &str, step: &str) -> (String, String) {
-    let mut of = |types: &[&str]| {
-        one(
-            client,
-            "select content from dialectic.resources where model = $1 and step_key = $2 and resource_type = any ($3)",
-            &[&model, &step, &types],
-        )
-    };
-    (of(&["planner_prompt", "turn_prompt"]), of(&["continuation_prompt"]))
-}
-
-/// The one that mends begins, byte for byte, with the messages of the first, shows the model its answer, and asks for exactly
-/// these keys.
+/// What is sent to mend an answer begins with the messages of the first call, shows the model its answer, and asks for exactly
+/// these keys. Of all that only the question is saved anew.
 fn assert_mends(client: &mut Client, model: &str, step: &str, missing: &str) {
-    let (first, mending) = prompts(client, model, step);
-    let turn = first.strip_suffix(']').expect("a list of messages");
-    assert!(mending.starts_with(&format!("{turn},")), "{mending}");
-    let messages: Vec<Value> = serde_json::from_str(&mending).expect("messages");
+    let turn: String = one(
+        client,
+        "select content from dialectic.resources where model = $1 and step_key = $2 and resource_type in ('planner_prompt', 'turn_prompt')",
+        &[&model, &step],
+    );
+    let turn: Vec<Value> = serde_json::from_str(&turn).expect("messages");
+    let row = client
+        .query_one(
+            "select dialectic.prompt(j.id), r.content from dialectic.jobs j join dialectic.resources r on r.job_id = j.id \
+             where j.model = $1 and j.step_key = $2 and r.resource_type = 'continuation_prompt'",
+            &[&model, &step],
+        )
+        .expect("one that mends");
+    let (mending, saved): (Value, String) = (row.get(0), row.get(1));
+    let messages = mending.as_array().expect("messages");
+    assert_eq!(messages[..turn.len()], turn[..]);
     let roles: Vec<&str> = messages.iter().filter_map(|message| message["role"].as_str()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user"]);
     let chunks: Vec<String> = column(
@@ -48,6 +49,8 @@ fn assert_mends(client: &mut Client, model: &str, step: &str, missing: &str) {
     let asked = messages[3]["content"].as_str().expect("a text");
     let line = asked.lines().find_map(|line| line.strip_prefix("Missing keys: "));
     assert_eq!(line, Some(missing), "{asked}");
+    let answer = json!(chunks[0]).to_string();
+    assert!(saved.contains(missing) && !saved.contains(answer.trim_matches('"')), "{saved}");
     let roots: i64 = one(
         client,
         "select count(distinct root_id) from dialectic.contributions where model = $1 and step_key = $2",
@@ -157,43 +160,73 @@ fn a_document_that_lacks_keys_is_mended_and_read_as_a_whole_and_not_as_its_first
     assert_sound(&mut client);
 }
 
-/// An answer to a repair that brings nothing of what was asked for is judged as what was there before (`verdict` in the core).
+/// Works the first stage with a model that leaves this out of every answer, asked or not, and another one.
+fn stubborn(client: &mut Client, omitted: &str) {
+    model(client, "stubborn", &json!({"omit_keys": [omitted, "colour"], "omit_always": true}));
+    let session = run_through(client, &["stubborn", "sim-b"], "thesis");
+    work(client);
+    assert_eq!(session_status(client, session), "completed", "the other model delivers");
+    let documents = "select count(*) from dialectic.documents where model = 'sim-b' and complete";
+    assert_eq!(one::<i64>(client, documents, &[]), 4);
+    assert_sound(client);
+}
+
+/// A header that lacks what others stand on is of no use; what is built on it would lack it too.
 #[test]
-fn what_is_missing_again_fails_its_own_model_with_the_keys_named() {
-    for (omitted, step, named) in [
-        ("context_for_documents[feature_spec]", "thesis_header", "context_for_documents[feature_spec]"),
-        ("architecture", "technical_approach", "architecture"),
-    ] {
-        let database = Database::new();
-        let mut client = database.connect();
-        model(&mut client, "stubborn", &json!({"omit_keys": [omitted, "colour"], "omit_always": true}));
-        let session = run_through(&mut client, &["stubborn", "sim-b"], "thesis");
-        work(&mut client);
-        assert_eq!(session_status(&mut client, session), "completed", "the other model delivers");
-        let failed: Vec<String> = column(
-            &mut client,
-            "select concat_ws(' ', step_key, continuation_count, status, attempt_count) from dialectic.jobs \
-             where status in ('failed', 'retry_loop_failed') and kind = 'execute'",
-            &[],
-        );
-        assert_eq!(failed, [format!("{step} 1 failed 1")], "asked once more, and not again");
-        let reasons: Vec<String> = column(
-            &mut client,
-            "select error_details ->> 'message' from dialectic.jobs where status = 'failed' order by kind",
-            &[],
-        );
-        assert_eq!(reasons.len(), 2, "the job and its plan: {reasons:?}");
-        for reason in reasons {
-            assert!(reason.contains(named) && !reason.contains("colour"), "{reason}");
-        }
-        let told: String = one(
-            &mut client,
-            "select message from dialectic.notifications where type = 'contribution_generation_failed'",
-            &[],
-        );
-        assert!(told.contains(named), "{told}");
-        let documents = "select count(*) from dialectic.documents where model = 'sim-b' and complete";
-        assert_eq!(one::<i64>(&mut client, documents, &[]), 4);
-        assert_sound(&mut client);
+fn a_header_that_lacks_the_same_again_fails_its_own_model_with_the_keys_named() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let named = "context_for_documents[feature_spec]";
+    stubborn(&mut client, named);
+    let failed: Vec<String> = column(
+        &mut client,
+        "select concat_ws(' ', step_key, continuation_count, status, attempt_count) from dialectic.jobs \
+         where status in ('failed', 'retry_loop_failed') and kind = 'execute'",
+        &[],
+    );
+    assert_eq!(failed, ["thesis_header 1 failed 1"], "asked once more, and not again");
+    let reasons: Vec<String> = column(
+        &mut client,
+        "select error_details ->> 'message' from dialectic.jobs where status = 'failed' order by kind",
+        &[],
+    );
+    assert_eq!(reasons.len(), 2, "the job and its plan: {reasons:?}");
+    for reason in reasons {
+        assert!(reason.contains(named) && !reason.contains("colour"), "{reason}");
     }
+    let told: String = one(
+        &mut client,
+        "select message from dialectic.notifications where type = 'contribution_generation_failed'",
+        &[],
+    );
+    assert!(told.contains(named), "{told}");
+}
+
+#[test]
+fn a_document_that_lacks_the_same_again_is_kept_as_it_is_and_marked_with_the_keys_named() {
+    let database = Database::new();
+    let mut client = database.connect();
+    stubborn(&mut client, "architecture");
+    let whole =
+        ["business_case 0", "feature_spec 0", "success_metrics 0", "technical_approach 0", "technical_approach 1"];
+    let asked: Vec<String> =
+        [&whole[..], &["thesis_header 0"]].concat().iter().map(|job| format!("{job} completed")).collect();
+    assert_eq!(jobs(&mut client, "stubborn"), asked, "asked once more, and not again");
+    let documents: Vec<String> = column(
+        &mut client,
+        "select concat_ws(' ', document_key, complete) from dialectic.documents where model = 'stubborn' order by 1",
+        &[],
+    );
+    assert_eq!(documents, ["business_case t", "feature_spec t", "success_metrics t", "technical_approach f"]);
+    let content = kept(&mut client, "stubborn", "technical_approach", "assembled_json");
+    assert!(content.get("architecture").is_none() && content["deployment"].is_string(), "{content}");
+    let notes: Vec<String> = column(
+        &mut client,
+        "select jsonb_array_elements_text(results -> 'notes') from dialectic.jobs \
+         where model = 'stubborn' and step_key = 'technical_approach' and kind = 'execute' and continuation_count = 1",
+        &[],
+    );
+    assert!(notes.iter().any(|note| note.contains("architecture")), "{notes:?}");
+    let failures: i64 = one(&mut client, "select count(*) from dialectic.jobs where error_details is not null", &[]);
+    assert_eq!(failures, 0);
 }

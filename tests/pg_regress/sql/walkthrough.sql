@@ -10,7 +10,10 @@ select kind, model, status, cause from dialectic.blocked where session_id = :'se
 
 -- The queue is worked in this connection: no worker is preloaded here.
 call dialectic.run_pending();
+-- What it took is told in a line, with a time that is another on every run.
+set client_min_messages = warning;
 call dialectic.wait(:'session');
+reset client_min_messages;
 select stage, iteration, model, status, bar, steps_done, steps_total, jobs_done, jobs_total, ready, running, waiting, paused, failed,
        elapsed is not null as has_elapsed, time_left, input_tokens > 0 as read, output_tokens > 0 as wrote, cost
 from dialectic.progress(:'session');

@@ -1,0 +1,125 @@
+//! Counting tokens from SQL: exact where a model is known to the letter, by its ratio where it is not, at once on a new connection.
+
+use dialectic_tests::*;
+use postgres::Client;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const COUNT: &str = "select dialectic.count_tokens($1, $2)";
+
+fn count(client: &mut Client, text: &str, model: &str) -> i64 {
+    one(client, COUNT, &[&text, &model])
+}
+
+#[test]
+fn texts_are_counted_as_they_were_recorded() {
+    let database = Database::new();
+    let mut client = database.connect();
+    client
+        .execute("select dialectic.add_model('old', 'openai', 'gpt-4', tokenizer => 'cl100k_base')", &[])
+        .expect("add_model");
+    let recorded: Vec<Value> =
+        serde_json::from_str(include_str!("../fixtures/tokens/counts.json")).expect("recorded counts");
+    let mut counted = 0;
+    for case in recorded.iter().filter(|case| case["text"].as_str().is_some_and(|text| !text.contains('\0'))) {
+        let times = case["times"].as_u64().map_or(1, |times| times as usize);
+        let text = case["text"].as_str().expect("a text").repeat(times);
+        assert_eq!(json!(count(&mut client, &text, "gpt-5-nano")), case["o200k_base"], "{text:.60}");
+        assert_eq!(json!(count(&mut client, &text, "old")), case["cl100k_base"], "{text:.60}");
+        counted += 1;
+    }
+    assert!(counted > 50, "{counted} texts");
+    // What looks like a special token is text as any other.
+    assert!(count(&mut client, "<|endoftext|>", "gpt-5-nano") > 1);
+}
+
+#[test]
+fn messages_have_their_overhead_and_what_is_none_is_refused() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello, world!"}]);
+    let counts = "select dialectic.count_message_tokens($1, $2)";
+    // 3 + 4 tokens, 4 around each, 3 that begin the answer.
+    assert_eq!(one::<i64>(&mut client, counts, &[&messages, &"gpt-5-nano"]), 3 + 4 + 2 * 4 + 3);
+    for odd in [json!({}), json!([{"role": "robot", "content": ""}]), json!([1]), json!("text")] {
+        refused_with(&mut client, counts, &[&odd, &"gpt-5-nano"], "22023", "messages");
+    }
+    refused_with(&mut client, counts, &[&messages, &"nobody"], "42704", "nobody");
+    refused_with(&mut client, COUNT, &[&"text", &"nobody"], "42704", "nobody");
+    refused_with(&mut client, COUNT, &[&None::<&str>, &"gpt-5-nano"], "22004", "text");
+}
+
+#[test]
+fn a_model_that_counts_otherwise_is_estimated_by_what_was_learned_of_it() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let text = "A well is dug where the water is near, and lined with stone. ".repeat(20);
+    let exact = count(&mut client, &text, "gpt-5-nano");
+    let model: String =
+        one(&mut client, "select name from dialectic.models where api_model like 'claude%' limit 1", &[]);
+    let first = count(&mut client, &text, &model);
+    assert!(first > exact && first < exact * 3 / 2, "{first} of {exact}");
+    client
+        .execute("select dialectic._learn_ratios(array[$1], array[2.0], array[30])", &[&model])
+        .expect("what was learned");
+    assert_eq!(count(&mut client, &text, &model), 2 * exact);
+    client
+        .execute("select dialectic._learn_ratios(array[$1], array[3.0], array[7])", &[&model])
+        .expect("later, of less");
+    assert_eq!(count(&mut client, &text, &model), 2 * exact, "what was learned from more calls stays");
+    client
+        .execute("select dialectic.add_model($1, 'anthropic', 'claude-of-tomorrow')", &[&model])
+        .expect("another model of that name");
+    assert_ne!(count(&mut client, &text, &model), 2 * exact, "of another model nothing is known");
+}
+
+#[test]
+fn no_text_is_too_odd_to_be_counted() {
+    let database = Database::new();
+    let mut client = database.connect();
+    for text in [
+        " ".repeat(1 << 20),
+        "a".repeat(1 << 20),
+        "🧵".repeat(1 << 18),
+        r"\ud800".repeat(1 << 17),
+        "\u{1}\u{7f}".repeat(1 << 19),
+    ] {
+        let begun = Instant::now();
+        for model in ["gpt-5-nano", "sim-a"] {
+            assert!(count(&mut client, &text, model) > 0);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+}
+
+/// The private memory of a backend in kB.
+fn private(pid: i32) -> u64 {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("smaps_rollup");
+    let of = |name: &str| {
+        let line = smaps.lines().find(|line| line.starts_with(name)).expect("a line");
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
+    };
+    of("Private_Dirty:")
+}
+
+#[test]
+fn a_new_connection_counts_at_once_and_carries_no_vocabulary() {
+    let database = Database::new();
+    let text = "A well is dug where the water is near, and lined with stone. ".repeat(100);
+    let mut first = Vec::new();
+    for _ in 0..7 {
+        let mut client = database.connect();
+        // What any first function costs is not what counting costs.
+        one::<i64>(&mut client, COUNT, &[&"", &"sim-a"]);
+        let pid: i32 = one(&mut client, "select pg_backend_pid()", &[]);
+        let before = private(pid);
+        let begun = Instant::now();
+        assert!(count(&mut client, &text, "gpt-5-nano") > 1000);
+        first.push(begun.elapsed());
+        let grown = private(pid).saturating_sub(before);
+        assert!(grown < 2048, "{grown} kB");
+    }
+    first.sort();
+    println!("the first count of a connection: {first:?}");
+    assert!(first[3] < Duration::from_millis(25), "{first:?}");
+}

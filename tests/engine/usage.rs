@@ -1,0 +1,67 @@
+//! What was used, told in sums: the view agrees with the calls, shows nobody what is another's, and `wait` ends with a line of it.
+
+use dialectic_tests::*;
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn usage_is_the_sum_of_the_calls_and_everyone_sees_their_own() {
+    let database = Database::by_hand();
+    let mut admin = database.connect();
+    let mut owner = database.connect_as("law_usage_owner");
+    let mut other = database.connect_as("law_usage_other");
+    admin
+        .execute("select dialectic.grant_user('law_usage_owner'), dialectic.grant_user('law_usage_other')", &[])
+        .expect("grants");
+    admin
+        .batch_execute(
+            r#"select dialectic.add_model('weak', 'simulator', input_price => 1.5, output_price => 4, settings => '{"fail_first": 1}');
+               select dialectic.set_config('retry_base_seconds', '0')"#,
+        )
+        .expect("a model that fails once");
+    one::<Uuid>(&mut owner, "select dialectic.run('What is used?', models => '{sim-a,weak}', process => 'essay')", &[]);
+    work(&mut admin);
+    let sums = |table: &str, cost: &str| {
+        format!(
+            "select concat_ws(' ', {}, sum(input_tokens), sum(output_tokens), {cost}) from dialectic.{table}",
+            if table == "usage" {
+                "sum(calls), sum(failed_calls)"
+            } else {
+                "count(*), count(*) filter (where outcome = 'failed')"
+            }
+        )
+    };
+    let used: String = one(&mut owner, &sums("usage", "round(sum(cost) * 1000000)"), &[]);
+    assert_eq!(used, one::<String>(&mut admin, &sums("model_calls", "sum(cost)"), &[]));
+    let groups: Vec<String> = column(
+        &mut owner,
+        "select concat_ws(' ', owner, stage, model, calls > 0, cost > 0, median_time is not null) from dialectic.usage \
+         where stage = 'thesis' order by model",
+        &[],
+    );
+    assert_eq!(groups, ["role:law_usage_owner thesis sim-a t f t", "role:law_usage_owner thesis weak t t t"]);
+    assert_eq!(one::<i64>(&mut other, "select count(*) from dialectic.usage", &[]), 0);
+}
+
+#[test]
+fn wait_ends_with_a_line_of_what_it_took() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session: Uuid =
+        one(&mut client, "select dialectic.run('What did it take?', models => '{sim-a}', process => 'essay')", &[]);
+    work(&mut client);
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let mut listening = database.config();
+    let ear = Arc::clone(&heard);
+    listening.notice_callback(move |notice| ear.lock().expect("an ear").push(notice.message().to_owned()));
+    let mut waiting = listening.connect(postgres::NoTls).expect("a connection that listens");
+    waiting.execute("call dialectic.wait($1)", &[&session]).expect("wait");
+    let told = heard.lock().expect("an ear").clone();
+    let counts: String = one(
+        &mut client,
+        "select format('%s documents, %s calls, %s tokens read and %s written, $0', \
+                (select count(*) from dialectic.documents), count(*), sum(input_tokens), sum(output_tokens)) from dialectic.model_calls",
+        &[],
+    );
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with(&counts), "{told:?} does not begin with {counts}");
+}

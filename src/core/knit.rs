@@ -15,10 +15,14 @@
 //! `ha` from a repetition. Equal neighbours in a list are the limit of that evidence: two that are exactly alike, cut exactly
 //! between them, are taken for a repetition, unless the document had the like of it before.
 //!
+//! Where a value has just ended and the chunk is JSON only behind a comma, the comma is supplied, and that is recorded. A
+//! chunk may hold several values: each of them counts.
+//!
 //! No text is lost and none is doubled; other documents that were added unasked stay out, and a note says so. JSON is
 //! repaired only where nothing else is left, and that is recorded. Whether to ask for more is not decided here.
 
 mod chain;
+mod control;
 mod document;
 mod items;
 mod kin;
@@ -30,8 +34,10 @@ mod prose;
 mod scan;
 mod seam;
 mod segment;
+mod several;
 mod standing;
 
+pub(crate) use control::would_go_on;
 pub use prose::text;
 pub use standing::{OpenList, Standing, standing};
 
@@ -83,6 +89,8 @@ pub(crate) struct Ending {
     pub(crate) is_between: bool,
     /// Whether a text in it was cut off and never completed.
     pub(crate) is_torn: bool,
+    /// Whether it came again otherwise than it was, or with something that has no place in it.
+    pub(crate) is_doubtful: bool,
     /// The keys and places that lead to where it was cut off, with points between them.
     pub(crate) open_at: Option<String>,
     /// Whether it says itself that it would go on, and not with another document.

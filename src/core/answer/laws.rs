@@ -258,9 +258,9 @@ proptest! {
         texts(&Value::Object(given), &mut before);
         texts(&answer.content, &mut after);
         let after = after.concat();
-        // Only blank texts and the marks of lists may go.
+        // Only blank texts and the marks of lists may go; a number in quotes becomes one where one is wanted.
         let lost = |text: &&String| !text.trim().is_empty() && list::split(text).is_none() && !after.contains(text.trim())
-            && !text.contains(['\n', '{', '[']);
+            && !text.contains(['\n', '{', '[']) && text.trim().parse::<f64>().is_err();
         prop_assert_eq!(before.iter().find(lost), None);
         let again = accept(&answer.content.to_string());
         prop_assert_eq!(&again.content, &answer.content);

@@ -206,7 +206,7 @@ fn of_json(finish_reason: FinishReason, text: &str, wanted: &Wanted, shape: &Val
     // Asked for the rest, a model that answers with an empty object says that there is none.
     let is_all = says_done && !is_first && !whole.is_new && whole.is_all_but_closed() && is_empty_object(text);
     let Some(need) = whole.need().filter(|_| !is_all) else {
-        let is_complete = !whole.ending.is_torn;
+        let is_complete = !whole.ending.is_torn && !whole.ending.is_doubtful;
         let content = Some(whole.answer.content.to_string());
         return Verdict::Kept { content, is_complete, notes: whole.notes() };
     };
@@ -222,8 +222,10 @@ fn of_json(finish_reason: FinishReason, text: &str, wanted: &Wanted, shape: &Val
     if wanted.may_continue && is_new {
         return Verdict::Continue(need.why());
     }
-    if let (true, Need::Keys(missing), Some(_)) = (wanted.is_header, &need, &asked) {
-        let reason = format!("the answer lacks {}, and did so again when asked for it", missing.join(", "));
+    let missing = &whole.answer.missing;
+    if wanted.is_header && !is_first && !missing.is_empty() {
+        let when = if asked.is_some() { "did so again when asked for it" } else { "goes on no more" };
+        let reason = format!("the answer lacks {}, and {when}", missing.join(", "));
         return Verdict::Refused { reason, is_final: true };
     }
     let mut notes = vec![need.to_string()];

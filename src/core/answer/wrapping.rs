@@ -5,7 +5,7 @@
 //! Never goes deeper than a few wrappers.
 
 use super::{Asked, CONTROL, fit, is_empty, keys};
-use crate::json;
+use crate::{json, knit};
 use serde_json::{Map, Value};
 
 /// The most wrappers around one answer.
@@ -49,11 +49,7 @@ impl Control {
 
     /// The model's word counts; where it gave none, a place to resume at does.
     pub(super) fn needs_more(&self) -> bool {
-        match self.0.get("continuation_needed") {
-            Some(Value::Bool(needed)) => *needed,
-            Some(Value::String(needed)) => needed.trim().eq_ignore_ascii_case("true"),
-            _ => self.0.get("resume_cursor").is_some_and(|cursor| !is_empty(cursor)),
-        }
+        knit::would_go_on(self.0.get("continuation_needed"), self.0.get("resume_cursor"))
     }
 }
 

@@ -5,9 +5,11 @@
 
 use super::document::Document;
 use super::kin::{self, Wanted};
+use super::overlap;
 use super::scan;
 use super::seam::{self, Onward};
 use super::segment::{Content, Segment};
+use super::several;
 use super::{Ending, Joint, Knitted};
 use crate::json::{self, Unreadable};
 
@@ -20,11 +22,19 @@ pub(super) struct Chain<'a> {
     /// The segments before the last.
     document: Option<Document>,
     segment: Option<Segment>,
+    /// The last chunk.
+    previous: String,
     joints: Vec<Joint>,
     /// The joint at which the last segment begins.
     begun_at: Option<usize>,
+    /// Whether the chunk it begins with brought something before it.
+    has_brought: bool,
+    /// Whether a comma was supplied.
+    has_comma: bool,
     /// Other documents that were begun and left out.
     elsewhere: Vec<String>,
+    /// Whether what was left out then puts the document in doubt.
+    is_doubtful: bool,
     notes: Vec<String>,
 }
 
@@ -32,6 +42,8 @@ pub(super) struct Chain<'a> {
 enum Turn<'a> {
     /// Nothing new.
     Nothing,
+    /// The chunk before it once more.
+    Again,
     /// The first of the JSON, or still none of it.
     Begin,
     /// This, behind the text.
@@ -77,7 +89,7 @@ impl Turn<'_> {
         match self {
             Turn::Nothing | Turn::Begin => true,
             Turn::Onward(onward) => !is_last || onward.scanner.is_done(),
-            Turn::Object(..) | Turn::Blind => false,
+            Turn::Again | Turn::Object(..) | Turn::Blind => false,
         }
     }
 }
@@ -89,9 +101,13 @@ impl<'a> Chain<'a> {
             pending: String::new(),
             document: None,
             segment: None,
+            previous: String::new(),
             joints: Vec::new(),
             begun_at: None,
+            has_brought: false,
+            has_comma: false,
             elsewhere: Vec::new(),
+            is_doubtful: false,
             notes: Vec::new(),
         }
     }
@@ -130,6 +146,11 @@ impl<'a> Chain<'a> {
 
     fn lengthen(&mut self, onward: Onward) {
         let Some(segment) = &mut self.segment else { return };
+        if onward.has_comma {
+            segment.text.push(',');
+            self.has_comma = true;
+            self.notes.push("a comma that was left out between two chunks supplied".to_owned());
+        }
         segment.text.push_str(onward.text);
         segment.scanner = Some(onward.scanner);
         if onward.has_surroundings {
@@ -144,6 +165,9 @@ impl<'a> Chain<'a> {
         if is_nothing(segment, chunk) {
             return Turn::Nothing;
         }
+        if overlap::is_once_more(&self.previous, chunk) {
+            return Turn::Again;
+        }
         match seam::onward(segment, chunk, false) {
             Some(onward) if onward.ends_open || onward.is_sure => Turn::Onward(onward),
             onward => match (onward, seam::begins(chunk)) {
@@ -156,20 +180,31 @@ impl<'a> Chain<'a> {
 
     /// Takes a chunk as what it is.
     fn take(&mut self, at: usize, chunk: &str, turn: Turn) {
+        chunk.clone_into(&mut self.previous);
         match turn {
-            Turn::Nothing => self.take_nothing(chunk),
+            Turn::Nothing | Turn::Again => self.take_nothing(chunk),
             Turn::Begin => self.begin(at, chunk),
             Turn::Onward(onward) => self.lengthen(onward),
             Turn::Object(None, again) => match self.take_document() {
-                Some(so_far) => self.begin_again(again, so_far),
+                Some(so_far) => self.begin_values(chunk, again, so_far),
                 None => self.take_blindly(chunk),
             },
             Turn::Object(Some(onward), again) => match self.document() {
-                Some(so_far) if self.is_document_rather(&so_far, &again) => self.begin_again(again, so_far),
+                Some(so_far) if self.is_afresh(&onward, &so_far, &again) => self.begin_values(chunk, again, so_far),
                 _ => self.lengthen(onward),
             },
             Turn::Blind => self.take_blindly(chunk),
         }
+    }
+
+    fn is_afresh(&self, onward: &Onward, so_far: &Document, again: &Segment) -> bool {
+        // One whole object goes into its place by itself; a comma is supplied only for more items than that.
+        let is_next_item = || {
+            let is_alone = again.is_done() && !again.has_surroundings;
+            let theirs = again.content().filter(|_| !is_alone);
+            theirs.is_some_and(|theirs| kin::is_next_item(so_far.inner(), so_far.inner_cut().as_ref(), &theirs.value))
+        };
+        self.is_document_rather(so_far, again) || (onward.has_comma && !is_next_item())
     }
 
     fn is_document_rather(&self, so_far: &Document, again: &Segment) -> bool {
@@ -182,12 +217,24 @@ impl<'a> Chain<'a> {
         })
     }
 
-    fn begin_again(&mut self, again: Segment, so_far: Document) {
+    /// Begins again with every value of a chunk, the last of which may go on.
+    fn begin_values(&mut self, chunk: &str, again: Segment, mut so_far: Document) {
+        let mut parts = if again.has_surroundings { several::parts(chunk, &so_far, &self.wanted) } else { Vec::new() };
+        let last = parts.pop().unwrap_or(again);
+        let mut has_brought = false;
+        for content in parts.iter().filter_map(Segment::content) {
+            has_brought |= so_far.add(content, &self.wanted, &mut self.notes);
+        }
+        self.begin_again(last, so_far, has_brought);
+    }
+
+    fn begin_again(&mut self, again: Segment, so_far: Document, has_brought: bool) {
         // What is complete stays as it was written, as long as nothing is added to it.
-        if self.begun_at.is_none() && self.segment.as_ref().is_some_and(Segment::is_done) {
+        if !has_brought && self.begun_at.is_none() && self.segment.as_ref().is_some_and(Segment::is_done) {
             let mut document = so_far.clone();
             let is_changed = again.content().is_some_and(|more| document.add(more, &self.wanted, &mut self.notes));
             if !is_changed {
+                self.is_doubtful |= document.is_doubtful;
                 self.elsewhere = document.elsewhere;
                 return self.joints.push(Joint::Nothing);
             }
@@ -195,6 +242,7 @@ impl<'a> Chain<'a> {
         self.document = Some(so_far);
         self.segment = Some(again);
         self.begun_at = Some(self.joints.len());
+        self.has_brought = has_brought;
         self.joints.push(Joint::Afresh);
     }
 
@@ -229,6 +277,7 @@ impl<'a> Chain<'a> {
         let Some(mut document) = document else {
             let mut document = Document::new(content?, &self.wanted);
             document.elsewhere.extend(self.elsewhere.iter().cloned());
+            document.is_doubtful = self.is_doubtful;
             return Some(document);
         };
         if let Some(content) = content {
@@ -240,7 +289,7 @@ impl<'a> Chain<'a> {
                 }
             }
             if let Some(joint) = self.begun_at.and_then(|at| self.joints.get_mut(at)) {
-                *joint = if is_changed { Joint::Afresh } else { Joint::Nothing };
+                *joint = if is_changed || self.has_brought { Joint::Afresh } else { Joint::Nothing };
             }
         }
         Some(document)
@@ -274,6 +323,7 @@ impl<'a> Chain<'a> {
             is_open: document.is_open(),
             is_between: document.cut.as_ref().is_some_and(|cut| cut.is_between),
             is_torn: document.fragments > 0,
+            is_doubtful: document.is_doubtful,
             open_at: document.inner_cut().map(|cut| scan::way(&cut.path)),
             would_go_on: document.would_go_on(),
             elsewhere: document.elsewhere.last().cloned(),
@@ -284,10 +334,11 @@ impl<'a> Chain<'a> {
             if segment.has_surroundings {
                 self.notes.push("text around the JSON left out".to_owned());
             }
-            let knitted = Knitted { text: segment.text, joints: self.joints, is_repaired: false, notes: self.notes };
+            let knitted =
+                Knitted { text: segment.text, joints: self.joints, is_repaired: self.has_comma, notes: self.notes };
             return (knitted, ending);
         }
-        let is_repaired = document.cut.is_some() || document.is_forgiven || document.fragments > 0;
+        let is_repaired = self.has_comma || document.cut.is_some() || document.is_forgiven || document.fragments > 0;
         for (is_so, note) in [
             (document.cut.is_some(), "closed where it was cut off"),
             (document.fragments > 0, "a text that was cut off was not completed"),

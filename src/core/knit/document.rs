@@ -2,11 +2,12 @@
 //!
 //! A document is what the segments so far come to, with the place where it is open. Never decides where a segment begins.
 
+use super::control;
 use super::kin::{self, Kin, Wanted};
 use super::merge::{self, Open, Outcome};
 use super::scan::{Cut, Step};
 use super::segment::Content;
-use crate::answer::{CONTROL, is_empty};
+use crate::answer::CONTROL;
 use serde_json::{Map, Value};
 
 /// The segments of an answer as one document.
@@ -21,13 +22,16 @@ pub(super) struct Document {
     pub(super) is_forgiven: bool,
     /// Texts that were cut off and never completed.
     pub(super) fragments: usize,
+    /// Whether something in it came again otherwise, or came and has no place in it.
+    pub(super) is_doubtful: bool,
 }
 
 impl Document {
     pub(super) fn new(content: Content, wanted: &Wanted) -> Self {
         let around = kin::wrappers(&content.value, wanted);
         let Content { value, cut, is_forgiven } = content;
-        let mut document = Self { value, cut, around, elsewhere: Vec::new(), is_forgiven, fragments: 0 };
+        let mut document =
+            Self { value, cut, around, elsewhere: Vec::new(), is_forgiven, fragments: 0, is_doubtful: false };
         document.elsewhere.extend(elsewhere(&document.value, &document.around, wanted));
         document
     }
@@ -50,24 +54,23 @@ impl Document {
     pub(super) fn would_go_on(&self) -> bool {
         let mut levels = (0..=self.around.len()).filter_map(|depth| kin::inside(&self.value, &self.around[..depth]));
         self.elsewhere.is_empty()
-            && levels.any(|level| match level.get("continuation_needed") {
-                Some(Value::Bool(needed)) => *needed,
-                Some(Value::String(needed)) => needed.trim().eq_ignore_ascii_case("true"),
-                _ => level.get("resume_cursor").is_some_and(|cursor| !is_empty(cursor)),
-            })
+            && levels.any(|level| control::would_go_on(level.get("continuation_needed"), level.get("resume_cursor")))
     }
 
     /// Puts a segment into it; whether that brought anything.
     pub(super) fn add(&mut self, content: Content, wanted: &Wanted, notes: &mut Vec<String>) -> bool {
         let around = kin::wrappers(&content.value, wanted);
-        let control = control(&content.value, &around);
+        let control = said(&content.value, &around);
         let other = elsewhere(&content.value, &around, wanted);
+        // A list or an item belongs to something; another document stands for itself.
+        let is_stray = content.value.is_array() || content.value.get("id").is_some();
         let was = self.inner_cut();
         let theirs = match kin::judge(self.inner(), was.as_ref(), content, wanted, &self.elsewhere, notes) {
             Kin::Same(theirs) => theirs,
             Kin::Other(name) => {
                 notes.push(format!("other document \"{name}\" left out"));
                 self.elsewhere.extend(other);
+                self.is_doubtful |= is_stray;
                 return false;
             }
             Kin::Nothing => return false,
@@ -88,6 +91,7 @@ impl Document {
         if outcome.left_out > 0 {
             notes.push(format!("{} complete values that came again otherwise left out", outcome.left_out));
         }
+        self.is_doubtful |= outcome.is_contradicted;
         self.is_forgiven |= theirs.is_forgiven;
         match (theirs.cut, way) {
             (None, _) => self.cut = None,
@@ -128,12 +132,12 @@ fn open(cut: Option<&Cut>) -> Option<Open<'_>> {
 /// The other document that an answer would go on with.
 fn elsewhere(value: &Value, around: &[String], wanted: &Wanted) -> Option<String> {
     let key = wanted.document_key?;
-    kin::cursor(value, around).filter(|name| !kin::same(name, key))
+    kin::cursor(value, around, wanted).filter(|name| !kin::same(name, key))
 }
 
 /// What an answer says about itself.
-fn control(value: &Value, around: &[String]) -> Map<String, Value> {
+fn said(value: &Value, around: &[String]) -> Map<String, Value> {
     let levels = (0..=around.len()).filter_map(|depth| kin::inside(value, &around[..depth])?.as_object());
-    let said = levels.flat_map(|fields| fields.iter().filter(|(key, _)| kin::is_control(key)));
-    said.map(|(key, value)| (key.clone(), value.clone())).collect()
+    let words = levels.flat_map(|fields| fields.iter().filter(|(key, _)| kin::is_control(key)));
+    words.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

@@ -54,7 +54,9 @@ pub(super) fn merge(
                 taken[place] = true;
                 let was = was.and_then(|open| open.item(place));
                 is_reached |= was.is_some();
+                let left_out = outcome.left_out;
                 let way = merge_values(&mut there[place], item, was, is, true, outcome);
+                outcome.is_contradicted |= was.is_none() && outcome.left_out > left_out;
                 way.map(|way| [vec![Step::Item(place)], way].concat())
             }
             None if is_closed_within && begins_again.is_none() && identity(&item, by).is_none() => {

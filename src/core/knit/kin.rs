@@ -4,17 +4,20 @@
 //! was cut off, is the rest of that list. Anything else is another document and stays out. Wrappers are looked through.
 //! Never merges.
 
+use super::control;
 use super::document::Document;
 use super::items;
 use super::scan::{Cut, Step};
 use super::segment::Content;
-use crate::answer::{CONTROL, is_empty};
+use crate::answer::CONTROL;
 use serde_json::{Map, Value};
 
 /// The most wrappers around one document.
 const WRAPPERS: usize = 5;
 /// What a wrapper is called.
 const WRAPPER: [&str; 4] = ["content", "content_to_include", "document", "answer"];
+/// How the name of a place begins that is no document.
+const PLACE: [&str; 8] = ["next", "part", "section", "item", "rest", "remaining", "continue", "after"];
 /// The most items whose keys are looked at.
 const LOOKED_AT: usize = 64;
 
@@ -132,16 +135,11 @@ pub(super) fn judge(
                 }
                 return Kin::Same(content(Value::Object(fields), theirs_cut));
             }
-            if is_item(document, cut, &fields) {
-                return rest_of_list(
-                    document,
-                    cut,
-                    vec![Value::Object(fields)],
-                    theirs_cut,
-                    Some(0),
-                    theirs.is_forgiven,
-                );
+            let value = Value::Object(fields);
+            if is_item(document, cut, &value) {
+                return rest_of_list(document, cut, vec![value], theirs_cut, Some(0), theirs.is_forgiven);
             }
+            let Value::Object(fields) = value else { return Kin::Nothing };
             // Where nothing says what was asked for, what was missing may come alone; but behind a document that is complete
             // one object under a name is another document.
             let is_document = cut.is_none() && fields.len() == 1 && fields.values().all(Value::is_object);
@@ -242,11 +240,19 @@ pub(super) fn follow<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
 }
 
 /// Whether an object is like the items of the list that was cut off.
-fn is_item(document: &Value, cut: Option<&Cut>, fields: &Map<String, Value>) -> bool {
+pub(super) fn is_item(document: &Value, cut: Option<&Cut>, theirs: &Value) -> bool {
+    let Some(fields) = theirs.as_object() else { return false };
     let known = item_keys(document, cut);
     let alike = fields.keys().filter(|key| known.contains(&key.as_str())).count();
     let is_identified = items::IDENTIFYING.iter().any(|field| fields.contains_key(*field) && known.contains(field));
     2 * alike > fields.len() || (is_identified && 2 * alike >= fields.len())
+}
+
+/// Whether an object is an item that comes behind those of the list that was cut off, and not the last of them again.
+pub(super) fn is_next_item(document: &Value, cut: Option<&Cut>, theirs: &Value) -> bool {
+    let list = cut.and_then(|cut| cut.path[..open_list(document, cut)?].iter().try_fold(document, follow));
+    let last = list.and_then(Value::as_array).and_then(|items| items.last()).and_then(items::called);
+    is_item(document, cut, theirs) && (last.is_none() || last != items::called(theirs))
 }
 
 /// The keys of the items of the list that was cut off.
@@ -262,10 +268,36 @@ fn item_keys<'a>(document: &'a Value, cut: Option<&Cut>) -> Vec<&'a str> {
 }
 
 /// The document that a model says it would go on with.
-pub(super) fn cursor(value: &Value, around: &[String]) -> Option<String> {
+pub(super) fn cursor(value: &Value, around: &[String], wanted: &Wanted) -> Option<String> {
     let levels = (0..=around.len()).filter_map(|depth| inside(value, &around[..depth]));
-    let cursor = levels.filter_map(|level| level.get("resume_cursor")).find(|cursor| !is_empty(cursor))?;
-    cursor.get("document_key").and_then(Value::as_str).map(str::to_owned)
+    let cursor = levels.filter_map(|level| level.get("resume_cursor")).find(|cursor| control::is_somewhere(cursor))?;
+    let name = match cursor {
+        Value::String(name) => Some(name.as_str()).filter(|name| is_other_document(name, value, wanted)),
+        cursor => cursor.get("document_key").and_then(Value::as_str),
+    };
+    name.map(str::to_owned)
+}
+
+/// Whether a text that says where to resume is the key of another document: a name of several words, and of nothing here.
+fn is_other_document(name: &str, value: &Value, wanted: &Wanted) -> bool {
+    let mut words = name.split('_');
+    let is_place = words.next().is_some_and(|first| PLACE.contains(&first));
+    let is_name = name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let is_here =
+        || wanted.is_it(name) || [Some(value), wanted.shape].into_iter().flatten().any(|in_it| has(in_it, name));
+    is_name && !is_place && !is_here()
+}
+
+/// Whether something in a value, or in a list of keys, goes by this name.
+fn has(value: &Value, name: &str) -> bool {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, held)| same(key, name) || ((held.is_object() || held.is_array()) && has(held, name))),
+        Value::Array(items) => items.iter().any(|item| has(item, name)),
+        Value::String(key) => same(key, name),
+        _ => false,
+    }
 }
 
 /// Whether an object has nothing but words about itself.

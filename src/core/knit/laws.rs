@@ -1,6 +1,8 @@
 //! The laws of knitting on single cases, each with the evidence that decides it; on many documents they are held in
 //! `tests/core/knitting.rs`.
 
+mod untidy;
+
 use super::*;
 use serde_json::json;
 

@@ -46,6 +46,8 @@ pub(super) struct Outcome {
     pub(super) is_changed: bool,
     /// How many values that were complete came again otherwise, and were left out.
     pub(super) left_out: usize,
+    /// Whether some of these stand in an item that was not interrupted.
+    pub(super) is_contradicted: bool,
     /// Whether the text that was cut off came again.
     pub(super) is_text_completed: bool,
 }

@@ -1,7 +1,8 @@
 //! Decides what of the beginning of a text repeats the end of another.
 //!
 //! A repetition proves something only where it is long enough and is not the rhythm of the text itself: in `0, 0, 0, 0` or
-//! `aaaa` whatever comes next repeats what was there. Never looks further than [`LONGEST`] characters.
+//! `aaaa` whatever comes next repeats what was there. Never looks further than [`LONGEST`] characters, but for a chunk that is
+//! nothing else.
 
 /// The most characters a model is taken to repeat.
 pub(super) const LONGEST: usize = 200;
@@ -22,6 +23,20 @@ pub(super) fn all(before: &str, after: &str) -> Vec<usize> {
         length = borders[length - 1];
     }
     found
+}
+
+/// As [`all`], and the whole of `after` where it is nothing but the end of `before`, however long.
+pub(super) fn all_or_whole(before: &str, after: &str) -> Vec<usize> {
+    let mut found = all(before, after);
+    if !found.contains(&after.len()) && before.ends_with(after) && !after.is_empty() {
+        found.insert(0, after.len());
+    }
+    found
+}
+
+/// Whether a chunk is only the one before it once more, and enough of it.
+pub(super) fn is_once_more(previous: &str, chunk: &str) -> bool {
+    previous == chunk && chunk.trim().chars().count() >= SURE
 }
 
 /// Of all overlaps, longest first, those that are no accident. What repeats itself in a rhythm proves nothing, and neither

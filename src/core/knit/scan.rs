@@ -114,6 +114,17 @@ impl Scanner {
         Self { lenient: true, ..self.clone() }
     }
 
+    /// The place behind a comma, where a value has just ended in a container.
+    pub(super) fn behind_comma(&self) -> Option<Self> {
+        let is_ended = match self.state {
+            State::After => true,
+            State::Number(number) => is_whole(number),
+            _ => false,
+        };
+        let mut behind = self.clone();
+        (is_ended && behind.feed(",").is_ok()).then_some(behind)
+    }
+
     pub(super) fn is_lenient(&self) -> bool {
         self.lenient
     }
@@ -170,7 +181,7 @@ impl Scanner {
                     self.state = State::Number(next);
                     true
                 }
-                None if matches!(number, Number::Zero | Number::Whole | Number::Part | Number::ExpDigits) => {
+                None if is_whole(number) => {
                     self.complete(0);
                     self.take(byte)
                 }
@@ -351,6 +362,11 @@ fn child(frame: &Frame, text: &str) -> Step {
         Ok(Value::String(key)) => Step::Key(key),
         _ => Step::Key(raw.trim_matches('"').to_owned()),
     }
+}
+
+/// Whether a number may end here.
+fn is_whole(number: Number) -> bool {
+    matches!(number, Number::Zero | Number::Whole | Number::Part | Number::ExpDigits)
 }
 
 fn step(number: Number, byte: u8) -> Option<Number> {

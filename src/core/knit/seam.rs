@@ -3,10 +3,12 @@
 //! The evidence is the JSON itself: of all ways to set the chunk behind the text one is taken under which both are JSON up
 //! to the end of the chunk. As it stands first; then without a fence around it; then without a sentence before it. A
 //! repetition is trimmed where it is no accident ([`overlap::is_sure`]) or where the text is no JSON with it. Outside of
-//! texts it is also kept when the same has stood in the document before: lists may hold equal items.
+//! texts it is also kept when the same has stood in the document before: lists may hold equal items. Last, where a value has
+//! just ended, the chunk is tried behind the comma that was due.
 //! Never looks at what the JSON says.
 
 use super::overlap;
+use super::prose;
 use super::scan::Scanner;
 use super::segment::Segment;
 
@@ -18,6 +20,8 @@ const LEAD_IN: usize = 240;
 /// How a chunk goes on from a segment.
 #[derive(Debug, Clone)]
 pub(super) struct Onward<'a> {
+    /// Whether a comma goes before it that nobody wrote.
+    pub(super) has_comma: bool,
     /// What is to be put behind the segment.
     pub(super) text: &'a str,
     /// How far it is JSON then.
@@ -51,7 +55,8 @@ pub(super) fn onward<'a>(segment: &Segment, chunk: &'a str, is_last: bool) -> Op
             return Some(Onward { has_surroundings: found.has_surroundings || found.reading < chunk.len(), ..found });
         }
     }
-    None
+    let behind_comma = std::iter::once(strict).chain(&lenient).filter_map(Scanner::behind_comma);
+    behind_comma.into_iter().find_map(|before| readings.iter().find_map(|reading| reading.behind_comma(&before, chunk)))
 }
 
 /// Whether a chunk only repeats the end of a document that is complete.
@@ -74,6 +79,12 @@ pub(super) fn begins(chunk: &str) -> Option<Segment> {
     Segment::open(reading)
 }
 
+/// A chunk without anything that may be taken off before its JSON.
+pub(super) fn barest(chunk: &str) -> &str {
+    let is_json = |reading: &&str| reading.trim_start().starts_with(['{', '[']);
+    readings(chunk).into_iter().rfind(is_json).unwrap_or(chunk)
+}
+
 /// A chunk as it may be meant, and what of its beginning repeats the end of a text.
 struct Reading<'a> {
     text: &'a str,
@@ -82,7 +93,7 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn of(segment: &Segment, text: &'a str) -> Self {
-        Self { text, overlaps: overlap::all(&segment.text, text) }
+        Self { text, overlaps: overlap::all_or_whole(&segment.text, text) }
     }
 
     /// Without the longest repetition that is no accident; as it is where there is none, or where the text is of one piece
@@ -100,6 +111,13 @@ impl<'a> Reading<'a> {
             (Some((_, trimmed)), _) => Some(Onward { is_sure: true, ..trimmed }),
             (None, whole) => whole,
         }
+    }
+
+    /// As it is behind a comma, if it begins with what cannot stand there without one.
+    fn behind_comma(&self, before: &Scanner, chunk: &str) -> Option<Onward<'a>> {
+        let found = self.text.trim_start().starts_with(['"', '{', '[']).then(|| try_at(before, self.text, 0))??;
+        let has_surroundings = found.has_surroundings || found.reading < chunk.len();
+        Some(Onward { has_comma: true, has_surroundings, ..found })
     }
 
     /// Without a repetition that proves nothing by its length.
@@ -126,6 +144,7 @@ fn try_at<'a>(before: &Scanner, reading: &'a str, length: usize) -> Option<Onwar
     let ends_open = scanner.floor < depth;
     let text = if rest.is_empty() { text } else { &text[..taken] };
     Some(Onward {
+        has_comma: false,
         text,
         scanner,
         ends_open,
@@ -138,6 +157,11 @@ fn try_at<'a>(before: &Scanner, reading: &'a str, length: usize) -> Option<Onwar
 /// A chunk as it stands, without its fence, and without a sentence before it.
 fn readings(chunk: &str) -> Vec<&str> {
     let mut readings = Vec::new();
+    // Inside a text any words are JSON, so the unmistakable ones go before they are tried.
+    readings.extend(behind_lead_in(chunk).last().filter(|rest| {
+        let lead = &chunk[..chunk.len() - rest.len()];
+        lead.ends_with(": ") && prose::is_lead_in(lead)
+    }));
     for reading in std::iter::once(chunk).chain(behind_lead_in(chunk)) {
         for reading in [Some(reading), unfenced(reading)].into_iter().flatten() {
             readings.push(reading);

@@ -194,11 +194,13 @@ fn each_directive_looks_as_its_golden_file_shows() {
     let unfinished = "{\"overview\": \"O\", \"risks\": [{\"title\": \"Salt\"}], \"mitigation_plan\": \"M\", \"notes\": \"N\", \
                       \"continuation_needed\": true}";
     let afresh = "{\"risks\": [{\"title\": \"Missing keys: notes\", \"score\": 4}, {\"title\": \"Ice\", \"score";
+    let between = "{\"overview\": \"O\", \"risks\": [{\"title\": \"Salt\", \"score\": 3}, ";
     let text = "# On Sundays\n\nThe library should open, because the people who need";
     is_golden("repair_missing_keys", &repair(&["mitigation_plan", "notes"], &shape)[2..]);
     for (name, chunks, why, shape) in [
         ("cut_in_a_list", &[CUT][..], Why::Cut, Some(&shape)),
         ("cut_in_a_list_afresh", &[CUT, afresh], Why::Cut, Some(&shape)),
+        ("cut_between_items", &[between], Why::Cut, Some(&shape)),
         ("cut_in_a_value", &["{\"overview\": \"Half of i"], Why::Cut, Some(&shape)),
         ("cut_in_a_text", &[text], Why::Cut, None),
         ("asked", &[unfinished], Why::Asked, Some(&shape)),

@@ -143,6 +143,47 @@ $$;
 comment on function prompt(uuid) is
     'All messages of the last request of a job; where it goes on with an answer: those of the first request, what was written so far, and what was asked for then. Null before there is one.';
 
+-- What a call consumed as far as it can be counted: what was sent, and what was said of the answer.
+create function _counted(call model_calls, said text, out read bigint, out written bigint)
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    sent jsonb := (select _prompt_of(j, call.claim_id) from jobs j where j.id = call.job_id);
+begin
+    select case when sent is null then 0 else _count_message_tokens(sent, m.tokenizer, m.api_model, r.factor, r.samples) end,
+           case when said is null then 0 else _count_tokens(said, m.tokenizer, m.api_model, r.factor, r.samples) end
+    into read, written
+    -- A model may be gone by now.
+    from (select coalesce(s.tokenizer, 'o200k_base') as tokenizer, coalesce(s.api_model, call.model) as api_model
+          from (select call.model) as called(name) left join _current_models s on s.name = called.name) as m
+    left join token_ratios r on r.model = call.model;
+end
+$$;
+
+-- What an answer consumed, where whoever brings it does not say; null where he does, or there was no call.
+create function _count_usage(job uuid, claim_id bigint, answer text, usage jsonb) returns jsonb
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    call    model_calls;
+    counted record;
+begin
+    if usage ->> 'input_tokens' is not null and usage ->> 'output_tokens' is not null then
+        return null;
+    end if;
+    select c.* into call from model_calls c where c.job_id = _count_usage.job and c.claim_id = _count_usage.claim_id;
+    if not found then
+        return null;
+    end if;
+    counted := _counted(call, answer);
+    return usage || jsonb_build_object(
+        'input_tokens', coalesce((usage ->> 'input_tokens')::bigint, counted.read),
+        'output_tokens', coalesce((usage ->> 'output_tokens')::bigint, counted.written));
+end
+$$;
+
 -- Closes calls whose claimer died. What they consumed nobody said: it is counted from what was sent and from what was put down of the
 -- answer. A call may not have left at all; what was sent is paid for all the same, and is better counted once too often.
 create function _close_lost_calls(calls uuid[], moment timestamptz) returns void
@@ -155,22 +196,15 @@ begin
         is_estimated = true, input_tokens = used.read, output_tokens = used.written, cached_tokens = 0, cache_write_tokens = 0, reasoning_tokens = 0,
         cost = coalesce((select _cost(m, used.read, 0, 0, used.written, 0) from models m where m.name = c.model order by m.is_shipped limit 1), 0)
     from (
-        select o.id,
-               case when sent.prompt is null then 0
-                    else _count_message_tokens(sent.prompt, m.tokenizer, m.api_model, m.factor, m.samples) end as read,
-               case when sent.said is null then 0 else _count_tokens(sent.said, m.tokenizer, m.api_model, m.factor, m.samples) end as written
+        select o.id, counted.read, counted.written
         from model_calls o
-        join jobs j on j.id = o.job_id
-        cross join lateral (
-            select _prompt_of(j, o.claim_id) as prompt,
-                   (select string_agg(p.content, '' order by p.part_no) from partials p
-                    where p.job_id = o.job_id and p.claim_id = o.claim_id) as said) as sent
-        join lateral (
-            select coalesce(s.tokenizer, 'o200k_base') as tokenizer, coalesce(s.api_model, o.model) as api_model, r.factor, r.samples
-            from (select o.model) as called
-            left join _current_models s on s.name = called.model
-            left join token_ratios r on r.model = called.model) as m on true
+        cross join lateral _counted(o, (
+            select string_agg(p.content, '' order by p.part_no) from partials p
+            where p.job_id = o.job_id and p.claim_id = o.claim_id)) as counted
         where o.id = any (calls)) as used
     where c.id = used.id;
+    if calls <> '{}' and (exists (select from wallets) or exists (select from budgets)) then
+        perform _settle(calls);
+    end if;
 end
 $$;

@@ -214,6 +214,7 @@ declare
     void   uuid[];
     takers text[];
     taken  uuid[];
+    busy   text[];
 begin
     if dead = '{}' and not exists (select from claims c where c.lease_until < moment) then
         return;
@@ -254,13 +255,15 @@ begin
     from gone
     where j.id = gone.id;
 
+    busy := _busy_wallets(array(select j.session_id from jobs j where j.id = any (taken)));
     perform _close_lost_calls(array(
         select o.id
         from unnest(taken, takers) as t(job_id, claimed_by)
         join model_calls o on o.job_id = t.job_id and o.claimed_by = t.claimed_by
-        where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment)
+        join sessions s on s.id = o.session_id
+        where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment) and s.owner <> all (busy)
           and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
-        for no key update of o skip locked), moment);
+        for no key update of o, s skip locked), moment);
 
     -- While a database is restored its claims may come before its jobs: such a claim stays.
     delete from claims c

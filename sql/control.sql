@@ -89,9 +89,24 @@ create function resume(id uuid) returns integer
 as $$
 declare
     target record;
-    moved  integer;
 begin
     target := _own_target(resume.id);
+    return _resume_jobs(array(
+        select j.id from jobs j
+        where j.id in (select _subtree((target.session).id, (target.job).id)) and j.status in ('paused_user', 'paused_nsf')));
+end
+$$;
+comment on function resume(uuid) is 'Lets a paused session, or a paused job and all below it, go on; returns the number of jobs set going.';
+
+-- Sets paused jobs going, under the locks of their sessions.
+create function _resume_jobs(ids uuid[]) returns integer
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    moved integer;
+begin
+    delete from unfunded_jobs u where u.job_id = any (ids);
     -- What a paused job waited for may have ended meanwhile, so where it goes is judged anew.
     update jobs j
     set status = case
@@ -105,12 +120,11 @@ begin
         status_before = null,
         run_at = least(j.run_at, _now()),
         turn = greatest(j.turn, _claim_turn())
-    where j.id in (select _subtree((target.session).id, (target.job).id)) and j.status in ('paused_user', 'paused_nsf');
+    where j.id = any (ids);
     get diagnostics moved = row_count;
     return moved;
 end
 $$;
-comment on function resume(uuid) is 'Lets a paused session, or a paused job and all below it, go on; returns the number of jobs set going.';
 
 create function retry(id uuid) returns integer
     language plpgsql

@@ -6,7 +6,8 @@ create view blocked with (security_invoker) as
     select j.session_id, j.id as job_id, j.kind, j.step_key, j.model, j.status,
            case
                when j.status = 'paused_user' then 'paused by a person; resume() lets it go on'
-               when j.status = 'paused_nsf' then 'no funds: the wallet of the owner is empty'
+               when j.status = 'paused_nsf' then coalesce((
+                   select _want_of_funds(u) from unfunded_jobs u where u.job_id = j.id), 'no funds; resume() tries again')
                when j.status = 'waiting_for_prerequisite' then 'waiting for ' || coalesce((
                    select string_agg(format('job %s (%s, %s)', p.id, p.step_key, p.status), ', ' order by p.id)
                    from job_dependencies d join jobs p on p.id = d.prerequisite_id
@@ -109,6 +110,9 @@ begin
          join jobs j on j.id = taken.job_id
          where j.status = 'processing' and j.claimed_by = c.claimed_by
            and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
+         having count(*) > 0),
+        (select format('%s jobs of %s wait for funds; dialectic.blocked says how much each needs', count(*), string_agg(distinct u.owner, ', '))
+         from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
          having count(*) > 0)
     ], null);
 end
@@ -249,6 +253,51 @@ as $$
     from stage_runs r
     where r.status = 'running'
       and not exists (select from jobs j where j.stage_run_id = r.id and j.parent_job_id is null and j.status <> all (_ended_statuses()))
+    union all
+    select 'the balance of a wallet is the sum of its ledger', null, format('%s has %s, its ledger %s', w.owner, w.balance, l.amount)
+    from wallets w
+    cross join lateral (select coalesce(sum(l.amount), 0) as amount from ledger l where l.owner = w.owner) as l
+    where w.balance <> l.amount
+    union all
+    select 'a ledger belongs to a wallet', null, format('%s has none', l.owner)
+    from (select distinct owner from ledger) as l
+    where not exists (select from wallets w where w.owner = l.owner)
+    union all
+    select 'a wallet holds what its open calls hold', null, format('%s holds %s, its calls %s', w.owner, w.held, calls.held)
+    from wallets w
+    cross join lateral (
+        select coalesce(sum(-h.amount), 0) as held
+        from ledger h
+        where h.owner = w.owner and h.kind = 'hold' and not exists (select from ledger s where s.call_id = h.call_id and s.kind = 'settlement')) as calls
+    where w.held <> calls.held
+    union all
+    select 'a call is settled when it is closed, and not before', h.call_id,
+           format('it is %s and %s', coalesce(c.outcome, 'gone'), case when s.id is null then 'not settled' else 'settled' end)
+    from ledger h
+    left join model_calls c on c.id = h.call_id
+    left join ledger s on s.call_id = h.call_id and s.kind = 'settlement'
+    where h.kind = 'hold' and (s.id is null) <> (c.outcome is not distinct from 'open') and not (c.id is null and s.id is not null)
+    union all
+    select 'what was charged and what is unbilled is what a call cost', c.id, format('%s and %s of %s', paid.amount, c.unbilled, c.cost)
+    from model_calls c
+    cross join lateral (select -sum(l.amount) as amount from ledger l where l.call_id = c.id) as paid
+    where c.held is not null and c.outcome <> 'open' and paid.amount + c.unbilled <> c.cost
+    union all
+    select 'a budget counts what its calls hold and have cost', b.session_id,
+           format('%s and %s, its calls %s and %s', b.held, b.spent, calls.held, calls.cost)
+    from budgets b
+    cross join lateral (
+        select coalesce(sum(c.held) filter (where c.outcome = 'open'), 0) as held, coalesce(sum(c.cost), 0) as cost
+        from model_calls c where c.session_id = b.session_id) as calls
+    where (b.held, b.spent) <> (calls.held, calls.cost)
+    union all
+    select 'a job without funds is listed with what it needs', j.id, 'it is not'
+    from jobs j
+    where j.status = 'paused_nsf' and not exists (select from unfunded_jobs u where u.job_id = j.id)
+    union all
+    select 'a call costs no more than was held for it', c.id, format('%s micro-dollars of %s are unbilled', c.unbilled, c.cost)
+    from model_calls c
+    where c.unbilled > 0
     union all
     select 'the provider of a model exists', null, format('model %s names provider %s', m.name, m.provider)
     from _current_models m

@@ -26,16 +26,7 @@ begin
         raise exception 'finish reason "%" is not known', coalesce(complete_job.finish_reason, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Known: stop, length, content_filter, tool_use, error, unknown.';
     end if;
-    if jsonb_typeof(complete_job.usage) <> 'object' or exists (
-        select from jsonb_each(complete_job.usage) as u
-        where u.key in ('input_tokens', 'output_tokens', 'cached_tokens', 'cache_write_tokens', 'reasoning_tokens')
-          and not coalesce(case jsonb_typeof(u.value) when 'number' then (u.value #>> '{}')::numeric between 0 and 1000000000000
-                                                                     and (u.value #>> '{}')::numeric % 1 = 0
-                                                       when 'null' then true end, false)) then
-        raise exception 'usage cannot be %', complete_job.usage
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Give {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}, whole numbers from 0 on.';
-    end if;
+    perform _check_usage(complete_job.usage);
     heard := _read_answer(complete_job.job, complete_job.finish_reason, complete_job.answer);
     if heard ? 'gap' then
         raise exception '% is missing, which the answer is to go on from', heard ->> 'gap'
@@ -54,7 +45,28 @@ $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
     'Finishes a claimed job with the answer of its model (a plan job plans, and needs none); returns its new status, or stale when the claim is no longer the job''s.';
 
-create function fail_job(job uuid, claim_id bigint, class text, message text, retry_after interval default null) returns text
+-- What was consumed is said in whole numbers, or not at all.
+create function _check_usage(usage jsonb) returns void
+    language plpgsql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if jsonb_typeof(usage) is distinct from 'object' or exists (
+        select from jsonb_each(usage) as u
+        where u.key in ('input_tokens', 'output_tokens', 'cached_tokens', 'cache_write_tokens', 'reasoning_tokens')
+          and not coalesce(case jsonb_typeof(u.value) when 'number' then (u.value #>> '{}')::numeric between 0 and 1000000000000
+                                                                     and (u.value #>> '{}')::numeric % 1 = 0
+                                                       when 'null' then true end, false)) then
+        raise exception 'usage cannot be %', coalesce(usage::text, 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Give {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}, whole numbers from 0 on.';
+    end if;
+end
+$$;
+
+create function fail_job(
+    job uuid, claim_id bigint, class text, message text, retry_after interval default null, usage jsonb default '{}'
+) returns text
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -69,12 +81,13 @@ begin
         raise exception 'retry_after cannot be %', fail_job.retry_after
             using errcode = 'invalid_parameter_value', hint = 'Give a time from 0 to 30 days.';
     end if;
+    perform _check_usage(fail_job.usage);
     return _keep_one(
-        fail_job.job, fail_job.claim_id, null, null, '{}', fail_job.class, coalesce(fail_job.message, 'no message given'),
+        fail_job.job, fail_job.claim_id, null, null, fail_job.usage, fail_job.class, coalesce(fail_job.message, 'no message given'),
         (extract(epoch from fail_job.retry_after) * 1000)::bigint, '{}');
 end
 $$;
-comment on function fail_job(uuid, bigint, text, text, interval) is
+comment on function fail_job(uuid, bigint, text, text, interval, jsonb) is
     'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the claim is no longer the job''s.';
 
 -- Keeps one reply; returns the new status of its job, or stale. What the reading of its answer came to is in "heard".
@@ -84,12 +97,16 @@ create function _keep_one(
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    -- What a model that answered does not say it consumed is counted.
+    counted jsonb := case when answer is not null then _count_usage(job, _keep_one.claim_id, answer, usage) end;
+    used    jsonb := coalesce(counted, usage);
 begin
     if not exists (
         select from _keep_replies(
-            array[job], array[claim_id], array[answer], array[finish_reason], array[null::text], array[(usage ->> 'input_tokens')::bigint],
-            array[(usage ->> 'output_tokens')::bigint], array[(usage ->> 'cached_tokens')::bigint],
-            array[(usage ->> 'cache_write_tokens')::bigint], array[(usage ->> 'reasoning_tokens')::bigint], array[false], array[class],
+            array[job], array[claim_id], array[answer], array[finish_reason], array[null::text], array[(used ->> 'input_tokens')::bigint],
+            array[(used ->> 'output_tokens')::bigint], array[(used ->> 'cached_tokens')::bigint],
+            array[(used ->> 'cache_write_tokens')::bigint], array[(used ->> 'reasoning_tokens')::bigint], array[counted is not null], array[class],
             array[message], array[retry_after_ms], array[null::integer], array[null::bigint], array['provider'], array[false],
             array[heard ->> 'content'], array[heard -> 'follow'], array[coalesce((heard ->> 'is_complete')::boolean, true)],
             array[coalesce((heard ->> 'is_final')::boolean, false)], array[(heard ->> 'budget')::bigint], array[heard -> 'notes'])) then
@@ -147,6 +164,9 @@ create function _hold_claims(job_ids uuid[], claim_ids bigint[]) returns uuid[]
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
+    if exists (select from wallets) then
+        perform _lock_wallets(array(select j.session_id from jobs j where j.id = any (job_ids)));
+    end if;
     perform from sessions s
     where s.id in (select j.session_id from jobs j where j.id = any (job_ids))
     order by s.id
@@ -191,37 +211,55 @@ declare
     ids     uuid[] := array(select _uuid_v7() from unnest(job_ids));
     -- Those that go on from what an earlier call of theirs had said.
     torn    uuid[] := '{}';
+    is_limited boolean := exists (select from wallets) or exists (select from budgets);
+    closed     uuid[];
+    -- Those that were settled before, and by which estimates.
+    known      uuid[] := '{}';
+    estimates  bigint[] := '{}';
 begin
     current := _hold_claims(job_ids, claim_ids);
 
+    if is_limited then
+        select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.cost), '{}') into known, estimates
+        from unnest(job_ids, claim_ids) as r(job_id, claim_id)
+        join model_calls c on c.job_id = r.job_id and c.claim_id = r.claim_id
+        where c.outcome = 'lost';
+    end if;
     -- Every call that came back is closed and costed, in time or not; one closed already is left as it is.
-    update model_calls c
-    set outcome = case when r.job_id <> all (current) then 'late' when r.class is not null then 'failed' else 'answered' end,
-        first_byte_at = moment - make_interval(secs => r.first_byte_ms_ago::double precision / 1000),
-        finished_at = moment,
-        http_status = r.http_status,
-        error_class = r.class,
-        error_message = left(r.message, 4000),
-        finish_reason = r.finish_reason,
-        finish_reason_raw = left(r.raw_reason, 200),
-        input_tokens = r.input_tokens,
-        output_tokens = r.output_tokens,
-        cached_tokens = r.cached_tokens,
-        cache_write_tokens = r.cache_write_tokens,
-        reasoning_tokens = r.reasoning_tokens,
-        is_estimated = r.is_estimated,
-        cost = coalesce((
-            select _cost(m, r.input_tokens, r.cached_tokens, r.cache_write_tokens, r.output_tokens, r.reasoning_tokens)
-            from models m where m.name = c.model order by m.is_shipped limit 1), 0)
-    from (select t.job_id, t.claim_id, t.finish_reason, t.raw_reason, coalesce(t.read, 0), coalesce(t.written, 0), coalesce(t.cached, 0),
-                 coalesce(t.cache_write, 0), coalesce(t.reasoning, 0), t.is_estimated, t.class, t.message, t.http_status, t.first_byte_ms_ago
-          from unnest(job_ids, claim_ids, finish_reasons, raw_reasons, tokens_read, tokens_written, tokens_cached, tokens_cache_write,
-                      tokens_reasoning, estimated, classes, messages, http_statuses, first_byte_ms_ago)
-              as t(job_id, claim_id, finish_reason, raw_reason, read, written, cached, cache_write, reasoning, is_estimated, class, message,
-                   http_status, first_byte_ms_ago))
-        as r(job_id, claim_id, finish_reason, raw_reason, input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens,
-             is_estimated, class, message, http_status, first_byte_ms_ago)
-    where c.job_id = r.job_id and c.claim_id = r.claim_id and c.outcome in ('open', 'lost');
+    with call as (
+        update model_calls c
+        set outcome = case when r.job_id <> all (current) then 'late' when r.class is not null then 'failed' else 'answered' end,
+            first_byte_at = moment - make_interval(secs => r.first_byte_ms_ago::double precision / 1000),
+            finished_at = moment,
+            http_status = r.http_status,
+            error_class = r.class,
+            error_message = left(r.message, 4000),
+            finish_reason = r.finish_reason,
+            finish_reason_raw = left(r.raw_reason, 200),
+            input_tokens = r.input_tokens,
+            output_tokens = r.output_tokens,
+            cached_tokens = r.cached_tokens,
+            cache_write_tokens = r.cache_write_tokens,
+            reasoning_tokens = r.reasoning_tokens,
+            is_estimated = r.is_estimated,
+            cost = coalesce((
+                select _cost(m, r.input_tokens, r.cached_tokens, r.cache_write_tokens, r.output_tokens, r.reasoning_tokens)
+                from models m where m.name = c.model order by m.is_shipped limit 1), 0)
+        from (select t.job_id, t.claim_id, t.finish_reason, t.raw_reason, coalesce(t.read, 0), coalesce(t.written, 0), coalesce(t.cached, 0),
+                     coalesce(t.cache_write, 0), coalesce(t.reasoning, 0), t.is_estimated, t.class, t.message, t.http_status, t.first_byte_ms_ago
+              from unnest(job_ids, claim_ids, finish_reasons, raw_reasons, tokens_read, tokens_written, tokens_cached, tokens_cache_write,
+                          tokens_reasoning, estimated, classes, messages, http_statuses, first_byte_ms_ago)
+                  as t(job_id, claim_id, finish_reason, raw_reason, read, written, cached, cache_write, reasoning, is_estimated, class, message,
+                       http_status, first_byte_ms_ago))
+            as r(job_id, claim_id, finish_reason, raw_reason, input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens,
+                 is_estimated, class, message, http_status, first_byte_ms_ago)
+        where c.job_id = r.job_id and c.claim_id = r.claim_id and c.outcome in ('open', 'lost')
+        returning c.id
+    )
+    select array_agg(call.id) into closed from call;
+    if is_limited and closed is not null then
+        perform _settle(closed, known, estimates);
+    end if;
     if exists (select from unnest(retry_after_ms, classes) as r(ms, class) where r.ms is not null or r.class is not null)
         or exists (select from provider_clocks) then
         perform _move_clocks(job_ids, claim_ids, answers, classes, messages, retry_after_ms, http_statuses, scopes, strikes, moment);

@@ -158,19 +158,19 @@ $$;
 comment on function add_resource(uuid, text, text, text) is 'Adds reference material to a project.';
 
 create function start_session(
-    project uuid, models text[], description text default null, auto_advance boolean default false
+    project uuid, models text[], description text default null, auto_advance boolean default false, budget bigint default null
 ) returns uuid
     language sql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select _start_session(project, models, description, auto_advance, null, false)
+    select _start_session(project, models, description, auto_advance, null, false, budget)
 $$;
-comment on function start_session(uuid, text[], text, boolean) is
-    'Begins a session over a project with these models and writes the seed prompt of the first stage; generate() runs it.';
+comment on function start_session(uuid, text[], text, boolean, bigint) is
+    'Begins a session over a project with these models and writes the seed prompt of the first stage; generate() runs it. With a budget, in micro-dollars, it pauses before it spends more.';
 
 create function _start_session(
-    project uuid, models text[], description text, auto_advance boolean, through text, is_test boolean
+    project uuid, models text[], description text, auto_advance boolean, through text, is_test boolean, budget bigint
 ) returns uuid
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -192,6 +192,9 @@ begin
     values (owned.id, owned.owner, owned.process, definition, _start_session.description, _start_session.models, slugs[1], through,
             coalesce(_start_session.auto_advance, false), _start_session.is_test)
     returning s.id into session;
+    if _start_session.budget is not null then
+        perform set_budget(session, _start_session.budget);
+    end if;
     perform _open_stage_run(session, slugs[1]);
     return session;
 end
@@ -199,7 +202,7 @@ $$;
 
 create function run(
     prompt text, models text[] default null, process text default null, domain text default 'general',
-    name text default null, through text default null, test boolean default false
+    name text default null, through text default null, test boolean default false, budget bigint default null
 ) returns uuid
     language plpgsql
     security definer
@@ -213,10 +216,10 @@ declare
 begin
     session := _start_session(
         project, coalesce(run.models, array(select jsonb_array_elements_text(get_config('default_models')))),
-        null, true, run.through, coalesce(run.test, false));
+        null, true, run.through, coalesce(run.test, false), run.budget);
     perform generate(session, test => coalesce(run.test, false));
     return session;
 end
 $$;
-comment on function run(text, text[], text, text, text, text, boolean) is
-    'Starts a whole process over a prompt and returns the session at once; each stage opens the next by itself, up to through.';
+comment on function run(text, text[], text, text, text, text, boolean, bigint) is
+    'Starts a whole process over a prompt and returns the session at once; each stage opens the next by itself, up to through. With a budget, in micro-dollars, it pauses before it spends more.';

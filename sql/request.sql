@@ -9,7 +9,7 @@ create function _request_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
                    step_key text, model text, max_output_tokens bigint, call_no bigint, is_last_attempt boolean, kind text,
                    context_safety double precision, max_ratio double precision, may_continue boolean, makes text, prompt text, chunks text[],
-                   fragments integer, gap text, why text, missing text[])
+                   fragments integer, gap text, why text, missing text[], is_funded boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -30,7 +30,8 @@ begin
                chain.chunks || torn.fragments, cardinality(torn.fragments),
                case when j.target_contribution_id is not null then _gap(j, chain.numbers) end,
                j.payload ->> 'why',
-               case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end
+               case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end,
+               exists (select from wallets w where w.owner = s.owner) or exists (select from budgets b where b.session_id = s.id)
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
@@ -95,16 +96,35 @@ begin
 end
 $$;
 
--- Saves the prompts that are new (the others are null) and opens the calls of these models; returns the jobs whose calls may leave once
--- this is committed. Of a prompt that goes on with an answer only the last message is saved: what stands before it is there already.
+-- Saves the prompts that are new (the others are null), holds what the calls of these models may cost, and opens them. Says of each job
+-- whether its call is open and may leave once this is committed, waits for money that other calls hold, or is paused for want of any; nothing
+-- of those whose claim is gone. Of a prompt that goes on with an answer only the last message is saved: what stands before it is there already.
 create function _open_calls(
-    job_ids uuid[], claim_ids bigint[], prompts text[], going_on boolean[], providers text[], models text[]
-) returns setof uuid
+    job_ids uuid[], claim_ids bigint[], prompts text[], going_on boolean[], providers text[], models text[], reads bigint[], writes bigint[]
+) returns table (job uuid, state text)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    is_limited boolean := exists (select from wallets) or exists (select from budgets);
+    -- What those that are paid for hold, those that wait, and those that cannot be paid.
+    paid       uuid[];
+    amounts    bigint[];
+    waiting    uuid[];
+    unpaid     uuid[];
+    needed     bigint[];
+    purses     text[];
+    opened     uuid[];
+    holding    uuid[];
 begin
+    if is_limited then
+        select array_agg(f.job_id) filter (where f.verdict = 'hold'), array_agg(f.amount) filter (where f.verdict = 'hold'),
+               array_agg(f.job_id) filter (where f.verdict = 'wait'), array_agg(f.job_id) filter (where f.verdict = 'pause'),
+               array_agg(f.amount) filter (where f.verdict = 'pause'), array_agg(f.purse) filter (where f.verdict = 'pause')
+        into paid, amounts, waiting, unpaid, needed, purses
+        from _fund(job_ids, claim_ids, models, reads, writes) as f;
+    end if;
     insert into resources as saved (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
                                     lineage_id, reviewer, version, mime_type, content)
     select case when made.goes_on then 'continuation_prompt' when j.makes = 'header' then 'planner_prompt' else 'turn_prompt' end,
@@ -114,16 +134,32 @@ begin
     join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
-    where made.prompt is not null
+    where made.prompt is not null and (not is_limited or made.job_id = any (paid))
     on conflict (job_id, resource_type) where job_id is not null do update
         set content = excluded.content where saved.resource_type = 'continuation_prompt';
-    return query
-        insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model)
-        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model
+    with open_call as (
+        insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model, held)
+        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model, f.amount
         from unnest(job_ids, claim_ids, providers, models) as made(job_id, claim_id, provider, model)
         join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
+        left join unnest(paid, amounts) as f(job_id, amount) on f.job_id = made.job_id
+        where not is_limited or f.job_id is not null
         on conflict on constraint model_calls_job_id_claim_id_key do nothing
-        returning c.job_id;
+        returning c.id, c.job_id, c.held
+    )
+    select array_agg(o.job_id), array_agg(o.id) filter (where o.held is not null) into opened, holding from open_call o;
+    if holding is not null then
+        perform _hold(holding);
+    end if;
+    if unpaid is not null then
+        perform _pause_unfunded(unpaid, needed, purses);
+    end if;
+    return query
+        select id, 'open' from unnest(opened) as id
+        union all
+        select id, 'waiting' from unnest(waiting) as id
+        union all
+        select id, 'paused' from unnest(unpaid) as id;
 end
 $$;
 
@@ -151,14 +187,20 @@ begin
                   hint = 'Claim it first with dialectic.claim_jobs(worker, max_jobs).';
     end if;
     perform _require_read_committed();
+    perform _lock_wallets(array[claimed.session_id]);
     perform from sessions s where s.id = claimed.session_id for no key update;
     made := _make_request(claimed.id);
     if made ? 'problem' then
         raise exception 'job "%" has no request: %', claimed.id, made ->> 'problem'
             using errcode = 'object_not_in_prerequisite_state', hint = 'Give it up with dialectic.fail_job(job, claim_id, class, message).';
     end if;
+    if made ->> 'state' = 'waiting' then
+        -- Calls under way may give back enough: it is looked at again soon.
+        perform _give_back(array[claimed.id], array[claimed.claim_id]);
+        update jobs j set run_at = _now() + interval '1 second' where j.id = claimed.id and j.claim_id is null;
+    end if;
     return nullif(made -> 'request', 'null');
 end
 $$;
 comment on function job_request(uuid) is
-    'The exact request of a claimed job: provider, model, messages and limits, never the secret. Saves the prompt and opens the call. Null when its documents do not fit: it then waits until they are condensed.';
+    'The exact request of a claimed job: provider, model, messages and limits, never the secret. Saves the prompt, holds what the call may cost and opens it. Null when it cannot be asked now, and is no longer yours: its documents do not fit and are condensed first, or there is no money for it.';

@@ -268,12 +268,13 @@ create table model_calls (
     cache_write_tokens bigint,
     reasoning_tokens   bigint,
     is_estimated       boolean,
+    held               bigint,
     cost               bigint,
     unbilled           bigint      not null default 0,
     unique (job_id, claim_id),
     check ((outcome = 'open') = (finished_at is null))
 ) with (fillfactor = 70);
-comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. cost and unbilled are micro-dollars.';
+comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. held, cost and unbilled are micro-dollars.';
 
 comment on column model_calls.outcome is 'open, answered, failed, late (its job was somebody else''s by then) or lost (its claimer died).';
 comment on column model_calls.first_byte_at is 'When the first of the answer came.';
@@ -284,7 +285,8 @@ comment on column model_calls.cached_tokens is 'Of the tokens read, those from t
 comment on column model_calls.cache_write_tokens is 'Of the tokens read, those written into it.';
 comment on column model_calls.reasoning_tokens is 'Of the tokens written, those that were only thought.';
 comment on column model_calls.cost is 'Micro-dollars, rounded up once.';
-comment on column model_calls.unbilled is 'Micro-dollars that were used and could not be charged.';
+comment on column model_calls.held is 'Micro-dollars it may cost at the most, held before it left; null where neither a wallet nor a budget limits it.';
+comment on column model_calls.unbilled is 'Micro-dollars that were used beyond what was held, and not charged.';
 comment on column model_calls.model is 'The model that was called: the fallback, where it stands in for the model of the job.';
 comment on column model_calls.finish_reason_raw is 'Why the model stopped, in the word of its provider.';
 comment on column model_calls.input_tokens is 'Tokens read, those from and into a cache included.';
@@ -329,6 +331,7 @@ begin
             delete from resources r using gone where r.session_id = gone.id and r.job_id is null;
             delete from notifications n using gone where n.session_id = gone.id;
             delete from jobs j using gone where j.session_id = gone.id;
+            delete from budgets b using gone where b.session_id = gone.id;
         when 'stage_runs' then
             delete from jobs j using gone where j.session_id = gone.session_id and j.stage_run_id = gone.id;
         when 'jobs' then
@@ -340,7 +343,10 @@ begin
             delete from claims c where c.job_ids = '{}';
             delete from job_inputs i using gone where i.job = gone.id;
             delete from contributions c using gone where c.job_id = gone.id;
+            perform _release(array(
+                select c.id from gone join model_calls c on c.job_id = gone.id where c.outcome = 'open' and c.held is not null));
             delete from model_calls c using gone where c.job_id = gone.id;
+            delete from unfunded_jobs u using gone where u.job_id = gone.id;
             delete from partials p using gone where p.job_id = gone.id;
             delete from resources r using gone where r.job_id = gone.id;
     end case;

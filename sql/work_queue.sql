@@ -42,17 +42,18 @@ begin
 end
 $$;
 
--- Locks those of these sessions that nobody holds, and returns them; so too those that are deleted, of whose jobs nothing is left to
--- wait for: whoever has them in hand shall find their claims gone.
+-- Locks those of these sessions that nobody holds, nor the wallets of their owners, and returns them; so too those that are deleted, of
+-- whose jobs nothing is left to wait for: whoever has them in hand shall find their claims gone.
 create function _lock_sessions(ids uuid[]) returns setof uuid
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
+    busy   text[] := _busy_wallets(ids);
     locked bigint;
 begin
-    return query select s.id from sessions s where s.id = any (ids) order by s.id for no key update skip locked;
+    return query select s.id from sessions s where s.id = any (ids) and s.owner <> all (busy) order by s.id for no key update skip locked;
     get diagnostics locked = row_count;
     if locked < cardinality(ids) then
         return query select gone.id from unnest(ids) as gone(id) where not exists (select from sessions s where s.id = gone.id);
@@ -197,7 +198,13 @@ begin
     finished := live = 0 or (paused > 0 and not exists (
         select from jobs j where j.session_id = seen.id and (j.status = any (_ready_statuses()) or j.status = 'processing')));
     detail := format('%s jobs are unfinished, %s paused.', live, paused);
-    if finished and paused > 0 then
+    if finished and exists (select from jobs j where j.session_id = seen.id and j.status = 'paused_nsf') then
+        problem := format('session "%s" is out of funds', seen.id);
+        select format('%s jobs are paused. One of them: %s.', paused, _want_of_funds(u)) into detail
+        from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
+        where u.session_id = seen.id order by u.needed desc limit 1;
+        hint := format('dialectic.top_up(owner, amount, idempotency_key) adds to a wallet, dialectic.set_budget(%L, amount) raises a budget.', seen.id);
+    elsif finished and paused > 0 then
         problem := format('session "%s" is paused', seen.id);
         hint := format('SELECT dialectic.resume(%L) lets it go on.', seen.id);
     elsif finished and seen.status in ('failed', 'cancelled') then

@@ -65,7 +65,13 @@ extension_sql_file!(
 extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["import"]);
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
 extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
-extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["project"]);
+extension_sql_file!("../sql/money.sql", name = "money", requires = ["project"]);
+extension_sql_file!(
+    "../sql/hold.sql",
+    name = "hold",
+    requires = ["money", api::money::_admit, api::money::_charged, api::money::_corrected]
+);
+extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["hold"]);
 extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["notification", api::prompt::_render_seed]);
 extension_sql_file!(
     "../sql/clock.sql",

@@ -6,6 +6,7 @@ pub(crate) mod explain;
 pub(crate) mod identity;
 pub(crate) mod job;
 pub(crate) mod knit;
+pub(crate) mod money;
 pub(crate) mod path;
 pub(crate) mod plan;
 pub(crate) mod prompt;

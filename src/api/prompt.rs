@@ -171,7 +171,13 @@ pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
         Rendered::Full => return problem("the window of the model has no room to go on in".to_owned()),
         Rendered::Refused(_, reason) => return problem(reason),
     };
-    request::open(vec![(&ready.claim, ready.prompt.as_ref(), &ready.model)])?;
+    let opened = request::open(&[ready.opening()])?;
+    if opened.short.contains(&job) {
+        return Ok(JsonB(serde_json::json!({ "request": null, "state": "waiting" })));
+    }
+    if opened.paused.contains(&job) {
+        return Ok(JsonB(serde_json::json!({ "request": null })));
+    }
     let JsonB(mut request) = encode("request", &ready.request)?;
     request["job_id"] = job.to_string().into();
     request["claim_id"] = ready.claim.id.into();

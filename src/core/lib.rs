@@ -24,6 +24,7 @@
 //! | [`tokens`] | how many tokens a text is, for each model |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`limits`] | when the next call to a provider or a model may begin |
+//! | [`money`] | which calls may begin for the money there is, and what each is charged |
 //! | [`breaker`] | when a provider that keeps failing is left alone, and for how long |
 //! | [`path`] | where an artifact stands in the tree of files |
 
@@ -38,6 +39,7 @@ pub mod job;
 pub mod json;
 pub mod knit;
 pub mod limits;
+pub mod money;
 pub mod path;
 pub mod plan;
 pub mod prompt;

@@ -15,14 +15,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, \
-     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, why, missing \
+     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, why, missing, is_funded \
      from dialectic._request_jobs($1)";
 const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
 const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, depth \
      from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const COMBINE: &str = "select dialectic._combine($1, $2, $3)";
-const OPEN: &str = "select dialectic._open_calls($1, $2, $3, $4, $5, $6)";
+const OPEN: &str = "select job, state from dialectic._open_calls($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// A claimed job on its way to becoming a request.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(crate) struct Draft {
     pub(crate) may_continue: bool,
     /// Whether it makes a header.
     pub(crate) is_header: bool,
+    /// Whether a wallet or a budget limits what it may cost.
+    pub(crate) is_funded: bool,
     /// What was written before of its answer.
     pub(crate) chain: Chain,
     /// The artifacts of its documents, and how often each was condensed.
@@ -167,12 +169,18 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
         Ok((
             (must::<Uuid>(row, 1)?, must::<i64>(row, 2)?, must::<Uuid>(row, 3)?, must::<Uuid>(row, 4)?),
             (must::<String>(row, 5)?, turn, limits, must::<bool>(row, 12)?, call_no),
-            (must::<bool>(row, 16)?, must::<&str>(row, 17)? == "header", row.get::<String>(18)?, chain),
+            (
+                must::<bool>(row, 16)?,
+                must::<&str>(row, 17)? == "header",
+                row.get::<String>(18)?,
+                chain,
+                must::<bool>(row, 24)?,
+            ),
         ))
     })?;
     rows.into_iter()
         .map(|((job, id, session, project), (definition_id, turn, limits, is_last_attempt, call_no), rest)| {
-            let (may_continue, is_header, saved, chain) = rest;
+            let (may_continue, is_header, saved, chain, is_funded) = rest;
             let definition = definition(&definition_id)?;
             let claim = Claim { job, id, session, work: Work::Call };
             Ok(Row {
@@ -187,6 +195,7 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                     saved,
                     may_continue,
                     is_header,
+                    is_funded,
                     chain,
                     artifacts: Vec::new(),
                 },
@@ -252,21 +261,51 @@ pub(crate) struct Saving {
     pub(crate) goes_on: bool,
 }
 
-/// Saves prompts and opens calls of these models; returns the jobs whose calls may leave once this is committed.
-pub(crate) fn open(calls: Vec<(&Claim, Option<&Saving>, &Model)>) -> Result<HashSet<Uuid>, Error> {
+/// A call that is to be opened.
+pub(crate) struct Opening<'a> {
+    pub(crate) claim: &'a Claim,
+    /// The prompt, unless it is saved already.
+    pub(crate) prompt: Option<&'a Saving>,
+    pub(crate) model: &'a Model,
+    /// How many tokens it asks at the most, where they were counted, and how many may be answered.
+    pub(crate) reads: Option<u64>,
+    pub(crate) writes: u64,
+}
+
+/// What became of calls that were to be opened; nothing is said of those whose claim is gone, or whose money is.
+#[derive(Default)]
+pub(crate) struct Opened {
+    /// The jobs whose calls may leave once this is committed.
+    pub(crate) open: HashSet<Uuid>,
+    /// Those that wait for money which other calls hold.
+    pub(crate) short: HashSet<Uuid>,
+    /// Those that are paused, for there is no money for them.
+    pub(crate) paused: HashSet<Uuid>,
+}
+
+/// Saves prompts, holds what their calls may cost and opens them.
+pub(crate) fn open(calls: &[Opening]) -> Result<Opened, Error> {
+    let mut opened = Opened::default();
     if calls.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(opened);
     }
-    let (mut jobs, mut claims, mut prompts, mut going_on) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut providers, mut models) = (Vec::new(), Vec::new());
-    for (claim, prompt, model) in calls {
-        jobs.push(claim.job);
-        claims.push(claim.id);
-        prompts.push(prompt.map(|prompt| prompt.messages.as_str()));
-        going_on.push(prompt.is_some_and(|prompt| prompt.goes_on));
-        providers.push(model.provider.name.as_str());
-        models.push(model.name.as_str());
+    let number = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let args = [
+        calls.iter().map(|call| call.claim.job).collect::<Vec<_>>().into(),
+        calls.iter().map(|call| call.claim.id).collect::<Vec<_>>().into(),
+        calls.iter().map(|call| call.prompt.map(|prompt| prompt.messages.as_str())).collect::<Vec<_>>().into(),
+        calls.iter().map(|call| call.prompt.is_some_and(|prompt| prompt.goes_on)).collect::<Vec<_>>().into(),
+        calls.iter().map(|call| call.model.provider.name.as_str()).collect::<Vec<_>>().into(),
+        calls.iter().map(|call| call.model.name.as_str()).collect::<Vec<_>>().into(),
+        calls.iter().map(|call| call.reads.map(number)).collect::<Vec<_>>().into(),
+        calls.iter().map(|call| number(call.writes)).collect::<Vec<_>>().into(),
+    ];
+    for (job, state) in query(OPEN, &args, |row| Ok((must::<Uuid>(row, 1)?, must::<String>(row, 2)?)))? {
+        match state.as_str() {
+            "open" => opened.open.insert(job),
+            "waiting" => opened.short.insert(job),
+            _ => opened.paused.insert(job),
+        };
     }
-    let args = [jobs.into(), claims.into(), prompts.into(), going_on.into(), providers.into(), models.into()];
-    Ok(query(OPEN, &args, |row| must(row, 1))?.into_iter().collect())
+    Ok(opened)
 }

@@ -2,7 +2,7 @@
 
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
-use crate::store::request::{Draft, Saving};
+use crate::store::request::{Draft, Opening, Saving};
 use crate::worker::calls::{Prompt, Room};
 use dialectic_core::answer::{Budget, Verdict, Wanted, Why, assembled};
 use dialectic_core::context::Window;
@@ -45,6 +45,8 @@ pub(crate) struct Ready {
     pub(crate) ticket: Option<Ticket>,
     /// Whether it waits there.
     pub(crate) is_waiting: bool,
+    /// Whether it waits for money that other calls hold.
+    pub(crate) is_short: bool,
     /// What its answer is read against.
     pub(crate) wanted: Wanted,
     /// The prompt, unless it is saved already.
@@ -101,7 +103,7 @@ impl Rendering {
             Some(_) => None,
         };
         let (artifacts, depths) = draft.artifacts.into_iter().unzip();
-        let is_counted = model.is_counted() || measure.learns_from(claim.id.unsigned_abs());
+        let is_counted = model.is_counted() || draft.is_funded || measure.learns_from(claim.id.unsigned_abs());
         let room = Room { window, depths, measure, is_counted };
         let goes_on = draft.chain.why.is_some();
         let is_saved = draft.saved.is_some() && !goes_on;
@@ -161,6 +163,35 @@ impl Rendering {
         };
         let prompt = (!self.is_saved).then_some(Saving { messages: json, goes_on: self.goes_on });
         let (claim, model) = (self.claim, self.model);
-        Ready { claim, model, request, counted, tokens, ticket: None, is_waiting: false, wanted, prompt }
+        Ready {
+            claim,
+            model,
+            request,
+            counted,
+            tokens,
+            ticket: None,
+            is_waiting: false,
+            is_short: false,
+            wanted,
+            prompt,
+        }
+    }
+}
+
+impl Ready {
+    /// Whether nothing holds it back but a thread or its session.
+    pub(crate) fn goes(&self) -> bool {
+        !self.is_waiting && !self.is_short
+    }
+
+    /// The call it becomes.
+    pub(crate) fn opening(&self) -> Opening<'_> {
+        Opening {
+            claim: &self.claim,
+            prompt: self.prompt.as_ref(),
+            model: &self.model,
+            reads: (self.tokens > 0).then_some(self.tokens),
+            writes: self.request.max_output_tokens,
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! transaction that fails changes nothing: what was in hand is still in hand, and is gone through one by one until what cannot be
 //! done is found and failed.
 
+mod taking;
 mod threads;
 
 use crate::error::Error;
@@ -21,9 +22,8 @@ use crate::worker::hand::{Batch, Hand, Thing};
 use crate::worker::news;
 use crate::worker::turn::{Done, Host, Parts, Report};
 use pgrx::Uuid;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
-use threads::no_thread;
 
 /// How long a transaction should take; batches grow and shrink to stay below.
 const SHORT: Duration = Duration::from_millis(15);
@@ -35,6 +35,8 @@ const OPENED: usize = 160;
 const STEPS: usize = 3;
 /// So much is done in one transaction rather than in three.
 const LITTLE: usize = 16;
+/// How often calls that wait for money look for it, when none of this claimer gave any back.
+const MONEY: Duration = Duration::from_millis(250);
 /// How often a turn claims again because what it planned can be claimed at once.
 const ROUNDS: usize = 3;
 
@@ -51,6 +53,8 @@ pub(crate) struct Engine {
     gate: Gate,
     /// With which of its steps a turn begins.
     next: usize,
+    /// When money is looked for again that other claimers may have given back.
+    money_due: Instant,
 }
 
 impl Engine {
@@ -68,6 +72,7 @@ impl Engine {
             is_careful: false,
             gate,
             next: 0,
+            money_due: Instant::now(),
         })
     }
 
@@ -100,7 +105,13 @@ impl Engine {
         let speaks = |(_, id): &&(Instant, _)| self.hand.calling.contains_key(id);
         let first = self.hand.speaking.iter().find(speaks);
         let flush = first.map(|(due, _)| due.saturating_duration_since(Instant::now()));
-        self.gate.next(full, &self.hand.ready).into_iter().chain(flush).min()
+        let money = self
+            .hand
+            .ready
+            .iter()
+            .any(|ready| ready.is_short)
+            .then(|| self.money_due.saturating_duration_since(Instant::now()));
+        self.gate.next(full, &self.hand.ready).into_iter().chain(flush).chain(money).min()
     }
 
     /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
@@ -110,6 +121,10 @@ impl Engine {
             host.at("answered");
         }
         self.overhear();
+        if self.money_due <= Instant::now() {
+            self.hand.try_short();
+            self.money_due = Instant::now() + MONEY;
+        }
         self.admit();
         let mut report = Report::default();
         if self.is_careful || self.hand.replies.len() + self.hand.made.len() + self.hand.ready.len() <= LITTLE {
@@ -138,7 +153,7 @@ impl Engine {
         }
         let in_line = self.hand.waits_for_a_session();
         let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
-        report.is_held_up = in_line || (self.hand.ready.iter().any(|ready| !ready.is_waiting) && !waits_for_thread);
+        report.is_held_up = in_line || (self.hand.ready.iter().any(Ready::goes) && !waits_for_thread);
         // All that was in hand when a transaction failed has been gone through, or is held up.
         let was_careful = self.is_careful;
         self.is_careful &= report.is_busy;
@@ -216,7 +231,7 @@ impl Engine {
 
         let opening: Vec<&Ready> = ready.into_iter().filter(|ready| free.contains(&ready.claim.session)).collect();
         done.tried = opening.iter().map(|ready| ready.claim.id).collect();
-        done.opened = request::open(opening.iter().map(|r| (&r.claim, r.prompt.as_ref(), &*r.model)).collect())?;
+        done.opened = request::open(&opening.iter().map(|ready| ready.opening()).collect::<Vec<_>>())?;
 
         let kept: Vec<&(Claim, Reply)> =
             replies.into_iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
@@ -244,7 +259,7 @@ impl Engine {
             done.news.add(read_news()?);
             done.sources = document::sources(of(Work::Render))?;
         }
-        if done.kept.is_empty() && done.opened.is_empty() && self.hand.said.is_empty() {
+        if done.kept.is_empty() && done.opened.open.is_empty() && self.hand.said.is_empty() {
             // Claims and plans come about again by themselves if the server loses them; what was said does not.
             store::commit_lazily();
         }
@@ -265,7 +280,9 @@ impl Engine {
                 break;
             }
             let narrow = self.gate.lanes(|| self.hand.before_the_gate());
-            let (batch, claims) = claim::take(&self.claimer, room, &self.held, &narrow)?;
+            // Nor is more claimed of a session that has no money left for what is in hand.
+            let passed_by = &self.held | &self.hand.short();
+            let (batch, claims) = claim::take(&self.claimer, room, &passed_by, &narrow)?;
             if !claims.is_empty() {
                 let claims = claims.iter().map(|claim| claim.id).collect();
                 done.batches.push(Batch { id: batch, claims, is_stuck: false });
@@ -285,67 +302,6 @@ impl Engine {
         }
         done.plans.extend(plans);
         Ok(others)
-    }
-
-    /// What was done is committed.
-    fn take_in(&mut self, host: &mut impl Host, parts: &Parts, done: Done, report: &mut Report) {
-        let kept = done.kept.len();
-        self.gate.hear(done.news);
-        self.hand.said.clear();
-        self.gate.is_put_down();
-        self.hand.replies.retain(|(claim, _)| !done.kept.contains(&claim.id));
-        self.hand.made.retain(|(claim, _)| !done.kept.contains(&claim.id));
-        self.hand.too_long.retain(|(claim, _)| !done.kept.contains(&claim.id));
-        self.hand.empty.clear();
-        self.hand.batches.extend(done.batches);
-        if parts.claim {
-            self.hand.plans = done.plans;
-        }
-        for id in &done.revoked {
-            self.calls.stop(*id);
-        }
-        let mut opened = Vec::new();
-        let mut waiting = VecDeque::with_capacity(self.hand.ready.len());
-        for ready in std::mem::take(&mut self.hand.ready) {
-            if done.opened.contains(&ready.claim.job) {
-                opened.push(ready);
-            } else if !done.tried.contains(&ready.claim.id) {
-                waiting.push_back(ready);
-            } else if let Some(ticket) = ready.ticket {
-                self.gate.give_back(ticket);
-            }
-        }
-        self.hand.ready = waiting;
-        if !done.drafts.is_empty() {
-            host.at("claimed");
-        }
-        for draft in done.drafts {
-            self.render(draft);
-        }
-        for source in done.sources {
-            let claim = source.claim;
-            match self.calls.document(claim.id, source.definition, source.manuscript) {
-                Ok(()) => drop(self.hand.making.insert(claim.id, claim)),
-                Err(problem) => self.hand.replies.push((claim, no_thread(&problem))),
-            }
-        }
-        if !opened.is_empty() {
-            host.at("prompt_saved");
-        }
-        let sent = opened.len();
-        self.start(opened);
-        if sent > 0 {
-            host.at("calling");
-        }
-        if kept > 0 {
-            host.at("between_batches");
-        }
-        self.hand.find_empty();
-        self.held.retain(|session| !done.asked.contains(session));
-        self.held.extend(done.held);
-        self.held.retain(|session| self.hand.has_of(*session));
-        report.claimed += done.claimed;
-        report.is_busy |= kept + sent + done.claimed + done.planned > 0;
     }
 
     /// Up to so many of these, but for those whose session somebody else holds; with care, the very first.

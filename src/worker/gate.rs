@@ -171,7 +171,7 @@ impl Gate {
             if through >= most {
                 break;
             }
-            if call.ticket.is_none() && !held.contains(&call.claim.session) {
+            if call.ticket.is_none() && !call.is_short && !held.contains(&call.claim.session) {
                 let (provider, model) = (call.model.provider.name.as_str(), call.model.name.as_str());
                 call.is_waiting = full.contains(provider);
                 if !call.is_waiting {
@@ -269,7 +269,7 @@ impl Gate {
             None => Some(Duration::ZERO),
         };
         let of_lanes = full.iter().filter_map(|name| self.answering(name, false)).filter_map(|model| until(model, 0));
-        let waiting = ready.iter().filter(|call| call.is_waiting);
+        let waiting = ready.iter().filter(|call| call.is_waiting && !call.is_short);
         of_lanes.chain(waiting.filter_map(|call| until(&call.model, self.expected(call)))).min()
     }
 

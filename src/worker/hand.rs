@@ -86,10 +86,11 @@ impl Hand {
     }
 
     /// How many jobs stand before those that are claimed next; those of sessions that somebody else holds, and those that wait for
-    /// their provider, are in nobody's way.
+    /// their provider or for money, are in nobody's way.
     pub(crate) fn ahead(&self, held: &HashSet<Uuid>) -> usize {
         let plans = self.plans.iter().filter(|claim| !held.contains(&claim.session)).count();
-        let ready = self.ready.iter().filter(|ready| !ready.is_waiting && !held.contains(&ready.claim.session)).count();
+        let goes = |ready: &&Ready| ready.goes() && !held.contains(&ready.claim.session);
+        let ready = self.ready.iter().filter(goes).count();
         plans + self.rendering.len() + ready + self.making.len()
     }
 
@@ -100,6 +101,16 @@ impl Hand {
             || self.replies.iter().any(|(claim, _)| claim.session == session)
             || self.made.iter().any(|(claim, _)| claim.session == session)
             || self.too_long.iter().any(|(claim, _)| claim.session == session)
+    }
+
+    /// The sessions of which something waits for money that other calls hold.
+    pub(crate) fn short(&self) -> HashSet<Uuid> {
+        self.ready.iter().filter(|ready| ready.is_short).map(|ready| ready.claim.session).collect()
+    }
+
+    /// Money may have come back: what waits for it is tried again.
+    pub(crate) fn try_short(&mut self) {
+        self.ready.iter_mut().for_each(|ready| ready.is_short = false);
     }
 
     /// Whether a claim could not be ended.
@@ -139,7 +150,8 @@ impl Hand {
 
     /// How many calls of each provider are claimed and have not been let through the gate.
     pub(crate) fn before_the_gate(&self) -> HashMap<&str, usize> {
-        let waiting = self.ready.iter().filter(|ready| ready.ticket.is_none()).map(|ready| &ready.model);
+        let is_before = |ready: &&Ready| ready.ticket.is_none() && !ready.is_short;
+        let waiting = self.ready.iter().filter(is_before).map(|ready| &ready.model);
         let mut counts = HashMap::new();
         for model in self.rendering.values().map(|rendering| &rendering.model).chain(waiting) {
             *counts.entry(model.provider.name.as_str()).or_default() += 1;

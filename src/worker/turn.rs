@@ -3,7 +3,7 @@
 use crate::error::{Error, Problem};
 use crate::store::claim::Claim;
 use crate::store::document;
-use crate::store::request::Draft;
+use crate::store::request::{Draft, Opened};
 use crate::worker::calls::ClaimId;
 use crate::worker::gate::News;
 use crate::worker::hand::Batch;
@@ -25,7 +25,7 @@ pub(crate) struct Done {
     pub(crate) batches: Vec<Batch>,
     pub(crate) drafts: Vec<Draft>,
     pub(crate) sources: Vec<document::Source>,
-    pub(crate) opened: HashSet<Uuid>,
+    pub(crate) opened: Opened,
     /// Sessions that were to be locked, and those of them that were not free.
     pub(crate) asked: HashSet<Uuid>,
     pub(crate) held: HashSet<Uuid>,

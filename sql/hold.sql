@@ -1,0 +1,213 @@
+-- Holding and settling: what a call may cost at the worst is held before it leaves, and settled when it is closed.
+--
+-- Each happens in the transaction that opens or closes the call, so money and calls cannot come apart. What fits, and what is charged, the
+-- core decides. What cannot be paid is paused and never failed. Nothing here calls a model.
+--
+-- Lock order: wallets by owner, then sessions, then the rest. A claimer that has sessions already only takes wallets that are free.
+
+-- Locks those wallets of the owners of these sessions that nobody holds; returns the owners of the others.
+create function _busy_wallets(session_ids uuid[]) returns text[]
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    owners text[];
+    taken  text[];
+begin
+    if not exists (select from wallets) then
+        return '{}';
+    end if;
+    owners := array(select distinct s.owner from sessions s where s.id = any (session_ids));
+    taken := array(select w.owner from wallets w where w.owner = any (owners) order by w.owner for no key update skip locked);
+    return array(select w.owner from wallets w where w.owner = any (owners) and w.owner <> all (taken));
+end
+$$;
+
+-- Locks the wallets of the owners of these sessions, before the sessions are.
+create function _lock_wallets(session_ids uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform from wallets w
+    where w.owner in (select s.owner from sessions s where s.id = any (session_ids))
+    order by w.owner
+    for no key update;
+end
+$$;
+
+-- Judges what calls of these models, with so many tokens to read and to write at the most, may cost: whether it is held, waits until calls
+-- under way give back what they hold, or pauses, for only more money would help. Holds nothing yet. A call that is open already is left out.
+create function _fund(job_ids uuid[], claim_ids bigint[], models text[], reads bigint[], writes bigint[])
+    returns table (job_id uuid, verdict text, amount bigint, purse text)
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _lock_wallets(array(select j.session_id from jobs j where j.id = any (job_ids)));
+    return query
+        with ask as materialized (
+            select a.nth, j.id, w.owner, b.session_id, w.balance + w.held as wallet_has, b.amount - b.spent as budget_has,
+                   coalesce((select _worst_cost(m, coalesce(a.read, m.context_window), a.written)
+                             from models m where m.name = a.model order by m.is_shipped limit 1), 0) as worst
+            from unnest(job_ids, claim_ids, models, reads, writes) with ordinality as a(job_id, claim_id, model, read, written, nth)
+            join jobs j on j.id = a.job_id and j.claim_id = a.claim_id
+            join sessions s on s.id = j.session_id
+            left join wallets w on w.owner = s.owner
+            left join budgets b on b.session_id = s.id
+            where not exists (select from model_calls c where c.job_id = j.id and c.claim_id = j.claim_id)
+        ),
+        wallet as materialized (
+            select w.*, (row_number() over ())::integer as place from wallets w where w.owner in (select a.owner from ask a)
+        ),
+        budget as materialized (
+            select b.*, (row_number() over ())::integer as place from budgets b where b.session_id in (select a.session_id from ask a)
+        ),
+        judged as (
+            select _admit(
+                array(select w.balance from wallet w order by w.place), array(select w.held from wallet w order by w.place),
+                array(select b.amount from budget b order by b.place), array(select b.spent from budget b order by b.place),
+                array(select b.held from budget b order by b.place), array(select a.worst from ask a order by a.nth),
+                array(select w.place from ask a left join wallet w on w.owner = a.owner order by a.nth),
+                array(select b.place from ask a left join budget b on b.session_id = a.session_id order by a.nth)) as verdicts
+        )
+        select a.id, v.verdict, case when a.owner is not null or a.session_id is not null then a.worst end,
+               case when a.worst > a.wallet_has then 'wallet' else 'budget' end
+        from (select k.*, row_number() over (order by k.nth) as rank from ask k) as a
+        join (select v.* from judged, unnest(judged.verdicts) with ordinality as v(verdict, rank)) as v on v.rank = a.rank;
+end
+$$;
+
+-- Takes what these calls hold from the wallets and budgets they are under, as they are opened.
+create function _hold(calls uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    with entry as (
+        insert into ledger (owner, kind, amount, call_id, session_id)
+        select w.owner, 'hold', -c.held, c.id, c.session_id
+        from model_calls c
+        join sessions s on s.id = c.session_id
+        join wallets w on w.owner = s.owner
+        where c.id = any (calls)
+        returning owner, amount
+    )
+    update wallets w
+    set balance = w.balance + taken.amount, held = w.held - taken.amount
+    from (select e.owner, sum(e.amount) as amount from entry e group by e.owner) as taken
+    where w.owner = taken.owner;
+    update budgets b
+    set held = b.held + taken.amount
+    from (select c.session_id, sum(c.held) as amount from model_calls c where c.id = any (calls) group by c.session_id) as taken
+    where b.session_id = taken.session_id;
+end
+$$;
+
+-- Pauses jobs whose calls cannot be paid; where they go back to they know from their claim.
+create function _pause_unfunded(job_ids uuid[], needed bigint[], purses text[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    insert into unfunded_jobs as u (job_id, session_id, owner, purse, needed)
+    select j.id, s.id, s.owner, n.purse, n.needed
+    from unnest(job_ids, _pause_unfunded.needed, purses) as n(job_id, needed, purse)
+    join jobs j on j.id = n.job_id
+    join sessions s on s.id = j.session_id
+    on conflict on constraint unfunded_jobs_pkey do update set purse = excluded.purse, needed = excluded.needed, created_at = excluded.created_at;
+    update jobs j
+    set status = 'paused_nsf', claim_id = null, claimed_by = null, lease_until = null
+    where j.id = any (job_ids);
+    perform _notify(
+        j.session_id, j.id, 'contribution_generation_paused_nsf', format('%s of %s waits for funds', j.step_key, j.model), _want_of_funds(u),
+        jsonb_build_object('purse', u.purse, 'needed', u.needed))
+    from unfunded_jobs u
+    join jobs j on j.id = u.job_id
+    where u.job_id = any (job_ids);
+end
+$$;
+
+-- Why a job is not paid for, in words.
+create function _want_of_funds(job unfunded_jobs) returns text
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return case job.purse
+        when 'wallet' then (
+            select format('no funds: its call may cost $%s and the wallet of %s has $%s; top_up() lets it go on', round(job.needed / 1000000.0, 6), w.owner,
+                          round((w.balance + w.held) / 1000000.0, 6))
+            from wallets w where w.owner = job.owner)
+        else (
+            select format('no funds: its call may cost $%s and the budget of its session has $%s left of $%s; set_budget() lets it go on',
+                          round(job.needed / 1000000.0, 6), round((b.amount - b.spent) / 1000000.0, 6), round(b.amount / 1000000.0, 6))
+            from budgets b where b.session_id = job.session_id) end;
+end
+$$;
+
+-- Settles calls that were just closed: what they cost of what they held is charged, the rest comes back. Those among "known" were settled before, by
+-- these estimates of their cost, and are corrected.
+create function _settle(calls uuid[], known uuid[] default '{}', estimates bigint[] default '{}') returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    late  record;
+    extra bigint;
+begin
+    with closing as materialized (
+        select c.id, c.session_id, h.owner, c.held is not null as is_held, held.amount as held, c.cost, _charged(held.amount, c.cost) as charged
+        from model_calls c
+        cross join lateral (select coalesce(c.held, 0) as amount) as held
+        left join ledger h on h.call_id = c.id and h.kind = 'hold'
+        where c.id = any (calls) and c.id <> all (known)
+    ),
+    entry as (
+        insert into ledger (owner, kind, amount, call_id, session_id)
+        select c.owner, 'settlement', c.held - c.charged, c.id, c.session_id from closing c where c.owner is not null
+    ),
+    purse as (
+        update wallets w
+        set balance = w.balance + back.amount, held = w.held - back.held
+        from (select c.owner, sum(c.held - c.charged) as amount, sum(c.held) as held from closing c group by c.owner) as back
+        where w.owner = back.owner
+    ),
+    excess as (
+        update model_calls m set unbilled = c.cost - c.charged from closing c where m.id = c.id and c.is_held and c.cost > c.charged
+    )
+    update budgets b
+    set held = b.held - back.held, spent = b.spent + back.cost
+    from (select c.session_id, sum(c.held) as held, sum(c.cost) as cost from closing c group by c.session_id) as back
+    where b.session_id = back.session_id;
+
+    for late in
+        select c.id, c.session_id, c.held, c.cost, k.estimate, h.owner,
+               coalesce((select -sum(l.amount) from ledger l where l.call_id = c.id), _charged(c.held, k.estimate))::bigint as charged
+        from unnest(known, estimates) as k(id, estimate)
+        join model_calls c on c.id = k.id
+        left join ledger h on h.call_id = c.id and h.kind = 'hold'
+    loop
+        update budgets b set spent = b.spent + late.cost - late.estimate where b.session_id = late.session_id;
+        continue when late.held is null;
+        -- Where there is no wallet nothing is short of it.
+        extra := _corrected(late.held, late.charged, late.cost, coalesce((select w.balance from wallets w where w.owner = late.owner), late.held));
+        if late.owner is not null and extra <> 0 then
+            insert into ledger (owner, kind, amount, call_id, session_id) values (late.owner, 'correction', -extra, late.id, late.session_id);
+            update wallets w set balance = w.balance - extra where w.owner = late.owner;
+        end if;
+        update model_calls c set unbilled = late.cost - late.charged - extra where c.id = late.id;
+    end loop;
+end
+$$;
+
+-- Gives back all that these calls hold: nobody will ever know what they used.
+create function _release(calls uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    update model_calls c set outcome = 'lost', finished_at = _now(), cost = 0 where c.id = any (calls);
+    perform _settle(calls);
+end
+$$;

@@ -57,9 +57,20 @@ fn a_paused_job_names_the_person_or_the_wallet() {
 
     client.execute("select dialectic.resume($1)", &[&session]).expect("resume");
     client
-        .execute("update dialectic.jobs set status = 'paused_nsf', status_before = status", &[])
-        .expect("a legal move");
-    blocks(&mut client, &[("plan", "sim-a", "no funds: the wallet of the owner is empty")]);
+        .batch_execute(
+            "select dialectic.add_model('sim-a', 'simulator', max_output_tokens => 100, output_price => 10), dialectic.open_wallet('role:postgres', 999)",
+        )
+        .expect("a wallet");
+    work(&mut client);
+    let no_funds =
+        "no funds: its call may cost $0.001000 and the wallet of role:postgres has $0.000999; top_up() lets it go on";
+    blocks(&mut client, &[("plan", "sim-a", WAITS_FOR_ONE), ("execute", "sim-a", no_funds)]);
+    client
+        .execute("select dialectic.set_budget($1, 0), dialectic.top_up('role:postgres', 1, 'one')", &[&session])
+        .expect("a budget");
+    work(&mut client);
+    let no_budget = "no funds: its call may cost $0.001000 and the budget of its session has $0.000000 left of $0.000000; set_budget() lets it go on";
+    blocks(&mut client, &[("plan", "sim-a", WAITS_FOR_ONE), ("execute", "sim-a", no_budget)]);
 }
 
 #[test]

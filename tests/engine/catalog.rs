@@ -10,11 +10,11 @@ use postgres::Client;
 const UNPINNED: [&str; 1] = ["wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 48] = [
-    ("run", "prompt, models, process, domain, name, through, test"),
+const SURFACE: [(&str, &str); 51] = [
+    ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
-    ("start_session", "project, models, description, auto_advance"),
+    ("start_session", "project, models, description, auto_advance, budget"),
     (
         "generate",
         "session, stage, models, continue_until_complete, max_retries, max_output_tokens, idempotency_key, test",
@@ -64,13 +64,16 @@ const SURFACE: [(&str, &str); 48] = [
     ("render_markdown", "content, document_key"),
     ("set_document_template", "key, body"),
     ("storage_path", "resource"),
-    ("fail_job", "job, claim_id, class, message, retry_after"),
+    ("fail_job", "job, claim_id, class, message, retry_after, usage"),
+    ("open_wallet", "owner, amount"),
+    ("top_up", "owner, amount, idempotency_key"),
+    ("set_budget", "session, amount"),
     ("grant_user", "role"),
     ("grant_admin", "role"),
 ];
 
 /// Columns that users query, table by table.
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 15] = [
     (
         "sessions",
         "id project_id owner process models current_stage iteration auto_advance status created_at completed_at",
@@ -97,8 +100,11 @@ const COLUMNS: [(&str, &str); 12] = [
     (
         "model_calls",
         "job_id claim_id attempt provider model started_at first_byte_at finished_at http_status error_class input_tokens \
-         output_tokens cached_tokens cost unbilled",
+         output_tokens cached_tokens held cost unbilled",
     ),
+    ("wallets", "owner balance held"),
+    ("ledger", "id owner kind amount call_id session_id idempotency_key created_at"),
+    ("budgets", "session_id amount spent held"),
     ("documents", "session_id iteration stage model lineage document_key path content version stale tokens cost"),
     ("configuration", "key value description"),
     ("providers", "name api base_url max_concurrency requests_per_minute tokens_per_minute settings"),

@@ -177,7 +177,7 @@ fn filled(roles: &str) -> Database {
         .expect("a claimer that died");
     let granted = grants(&mut client);
     assert!(
-        granted.contains(&format!("dialectic.run(text,text[],text,text,text,text,boolean): {user} EXECUTE f")),
+        granted.contains(&format!("dialectic.run(text,text[],text,text,text,text,boolean,bigint): {user} EXECUTE f")),
         "{granted:#?}"
     );
     assert!(granted.contains(&format!("dialectic.set_config(text,jsonb): {admin} EXECUTE f")), "{granted:#?}");

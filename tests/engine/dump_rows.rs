@@ -1,7 +1,7 @@
 //! A database with every kind of row that users and the engine make: what dump.rs carries away and compares.
 //!
 //! Rows come from the verbs wherever a verb makes them. Only what no verb of this release makes (texts of later releases,
-//! a job paused for want of funds, a continuation) is written to the tables.
+//! a job paused for want of funds while others go on, a continuation) is written to the tables.
 
 use dialectic_tests::*;
 use postgres::Client;
@@ -67,6 +67,11 @@ pub(crate) fn fill(client: &mut Client) {
     let session = open_second_stage(client);
     spread(client, session);
     wake_a_root(client);
+    client
+        .batch_execute(
+            "select dialectic.open_wallet('jwt:elsewhere', 2000000), dialectic.top_up('jwt:elsewhere', 500, 'a key')",
+        )
+        .expect("a wallet");
     // What a provider that has had enough leaves behind: known to the running server only.
     client
         .batch_execute(
@@ -161,6 +166,7 @@ fn open_second_stage(client: &mut Client) -> Uuid {
         "select dialectic.start_session(dialectic.create_project('Middle', 'How?', process => 'essay'), '{sim-a,sim-b,sim-c,sim-d}')",
         &[],
     );
+    one::<i32>(client, "select dialectic.set_budget($1, 1000000000)", &[&session]);
     client.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
     work(client);
     let stage: Option<String> = one(client, "select dialectic.submit_stage($1, 'Shorter, please.')", &[&session]);
@@ -200,6 +206,9 @@ fn spread(client: &mut Client, session: Uuid) {
              -- waiting for another; without funds; cancelled while its call was out, which then came back late
              select dialectic._wait_for(pg_temp.job('sim-b1'), array[pg_temp.job('sim-b2')]);
              update dialectic.jobs set status = 'paused_nsf', status_before = status where id = pg_temp.job('sim-b3');
+             insert into dialectic.unfunded_jobs (job_id, session_id, owner, purse, needed)
+             select j.id, s.id, s.owner, 'budget', 2000000000 from dialectic.jobs j join dialectic.sessions s on s.id = j.session_id
+             where j.id = pg_temp.job('sim-b3');
              create temp table late as select pg_temp.ask('sim-b4') as claim;
              select dialectic.cancel(pg_temp.job('sim-b4'));
              select dialectic.complete_job(pg_temp.job('sim-b4'), (select claim from late), 'Too late');

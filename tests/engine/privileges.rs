@@ -93,7 +93,7 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 18] = [
+const ADMIN_ONLY: [&str; 20] = [
     "add_model",
     "add_provider",
     "claim_jobs",
@@ -105,6 +105,7 @@ const ADMIN_ONLY: [&str; 18] = [
     "grant_user",
     "import_models",
     "job_request",
+    "open_wallet",
     "run_pending",
     "self_check",
     "set_config",
@@ -112,6 +113,7 @@ const ADMIN_ONLY: [&str; 18] = [
     "set_domain",
     "set_prompt",
     "set_secret",
+    "top_up",
 ];
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 28] = [
+const LAWS: [(&str, &str, &str); 36] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
@@ -25,7 +25,8 @@ const LAWS: [(&str, &str, &str); 28] = [
     ),
     (
         "a call is of the session of its job",
-        "update dialectic.model_calls c set session_id = '00000000-0000-0000-0000-000000000007' \
+        "with gone as (delete from dialectic.budgets) \
+         update dialectic.model_calls c set session_id = '00000000-0000-0000-0000-000000000007' \
          from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
         "session 00000000-0000-0000-0000-000000000007",
     ),
@@ -153,7 +154,8 @@ const LAWS: [(&str, &str, &str); 28] = [
     ),
     (
         "an open call belongs to a running job",
-        "update dialectic.model_calls c set outcome = 'open', finished_at = null, started_at = now() - interval '2 hours' \
+        "with budget as (delete from dialectic.budgets), ledger as (delete from dialectic.ledger), wallet as (delete from dialectic.wallets) \
+         update dialectic.model_calls c set outcome = 'open', finished_at = null, started_at = now() - interval '2 hours' \
          from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
         "is completed",
     ),
@@ -161,6 +163,53 @@ const LAWS: [(&str, &str, &str); 28] = [
         "a stage run ends when its roots have ended",
         "update dialectic.stage_runs set status = 'running' where stage = 'synthesis' returning id",
         "it is running",
+    ),
+    (
+        "the balance of a wallet is the sum of its ledger",
+        "update dialectic.wallets set balance = balance + 1 returning null::uuid",
+        "role:postgres has",
+    ),
+    (
+        "a ledger belongs to a wallet",
+        "insert into dialectic.ledger (owner, kind, amount) values ('role:nobody', 'opening', 0) returning null::uuid",
+        "role:nobody has none",
+    ),
+    (
+        "a wallet holds what its open calls hold",
+        "update dialectic.wallets set held = 7 returning null::uuid",
+        "role:postgres holds 7, its calls 0",
+    ),
+    (
+        "a call is settled when it is closed, and not before",
+        "with held as (update dialectic.budgets b set held = c.held from dialectic.model_calls c join dialectic.jobs j on j.id = c.job_id \
+                       where j.step_key = 'final' and b.session_id = c.session_id) \
+         update dialectic.model_calls c set outcome = 'open', finished_at = null \
+         from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
+        "it is open and settled",
+    ),
+    (
+        "what was charged and what is unbilled is what a call cost",
+        "with spent as (update dialectic.budgets set spent = spent + 1) \
+         update dialectic.model_calls c set cost = cost + 1 from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
+        "and 0 of",
+    ),
+    (
+        "a budget counts what its calls hold and have cost",
+        "update dialectic.budgets set held = 3 returning session_id",
+        "3 and",
+    ),
+    (
+        "a job without funds is listed with what it needs",
+        "with gone as (delete from dialectic.ready_jobs) \
+         update dialectic.jobs set status = 'paused_nsf' where status = 'pending' returning id",
+        "it is not",
+    ),
+    (
+        "a call costs no more than was held for it",
+        "with spent as (update dialectic.budgets set spent = spent + 5) \
+         update dialectic.model_calls c set cost = cost + 5, unbilled = 5 \
+         from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
+        "5 micro-dollars of",
     ),
     (
         "the provider of a model exists",
@@ -179,7 +228,13 @@ fn broken(client: &mut postgres::Client) -> Vec<(String, Option<Uuid>, String)> 
 fn a_broken_law_is_named_with_its_object_and_no_other_is() {
     let database = Database::by_hand();
     let mut client = database.connect();
-    client.execute("select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay')", &[]).expect("run");
+    client
+        .batch_execute(
+            "select dialectic.add_model('sim-a', 'simulator', input_price => 1, output_price => 4),
+                    dialectic.open_wallet('role:postgres', 1000000000);
+             select dialectic.run('Why laws?', models => '{sim-a}', process => 'essay', budget => 1000000000)",
+        )
+        .expect("run");
     work(&mut client);
     generated(&mut client, &["sim-a"]);
     assert_sound(&mut client);

@@ -4,7 +4,7 @@
 //! all of the time is the engine's.
 
 use crate::figure::{Bound, Figure, median};
-use crate::ground::{Setting, all_completed, assert_done, fresh, model, sized, worker};
+use crate::ground::{Setting, WEALTH, all_completed, assert_done, assert_paid, fresh, model, sized, unlimited, worker};
 use crate::process;
 use dialectic_tests::*;
 use postgres::Client;
@@ -29,6 +29,7 @@ pub(crate) fn measure() -> Vec<Figure> {
         let _setting = Setting::new("dialectic.max_concurrent_calls", 256);
         run(essays, simulated)
     };
+    let unpaid = run_in(unlimited(), essays, simulated, None);
     vec![
         Figure::new(
             format!("model calls per second, {essays} essays by 4 models at once"),
@@ -38,6 +39,7 @@ pub(crate) fn measure() -> Vec<Figure> {
             details,
         ),
         Figure::new("the same with 256 calls under way at most", wide.0, "/s", Bound::Free, json!({"runs": [wide.1]})),
+        Figure::new("the same without wallet and budgets", unpaid.0, "/s", Bound::Free, json!({"runs": [unpaid.1]})),
     ]
 }
 
@@ -53,9 +55,17 @@ pub(crate) fn median_of_three(essays: i32, add_models: impl Fn(&mut Client)) -> 
     (median(&rates), json!({"runs": details}))
 }
 
-/// Calls per second of one run in a database of its own.
+/// Calls per second of one run in a database of its own, each paid by a wallet and within the budget of its session.
 pub(crate) fn run(essays: i32, add_models: impl Fn(&mut Client)) -> (f64, Value) {
-    let (_database, mut client) = fresh();
+    run_in(fresh(), essays, add_models, Some(WEALTH))
+}
+
+fn run_in(
+    (_database, mut client): (Database, Client),
+    essays: i32,
+    add_models: impl Fn(&mut Client),
+    budget: Option<i64>,
+) -> (f64, Value) {
     add_models(&mut client);
     let commits = "select xact_commit from pg_stat_database where datname = current_database()";
     let commits_before: i64 = one(&mut client, commits, &[]);
@@ -65,8 +75,8 @@ pub(crate) fn run(essays: i32, add_models: impl Fn(&mut Client)) -> (f64, Value)
         let prompt = request(essay);
         transaction
             .execute(
-                "select dialectic.run($1, models => $2, process => 'essay')",
-                &[&prompt.as_str(), &MODELS.as_slice()],
+                "select dialectic.run($1, models => $2, process => 'essay', budget => $3)",
+                &[&prompt.as_str(), &MODELS.as_slice(), &budget],
             )
             .expect("run");
     }
@@ -78,6 +88,9 @@ pub(crate) fn run(essays: i32, add_models: impl Fn(&mut Client)) -> (f64, Value)
         one(&mut client, "select (pg_current_wal_insert_lsn() - $1::text::pg_lsn)::double precision", &[&wal]);
     let calls = essays * CALLS_PER_ESSAY;
     assert_done(&mut client, calls);
+    if budget.is_some() {
+        assert_paid(&mut client, calls);
+    }
     let sizes = assert_real(&mut client, calls);
     let seconds: f64 = one(
         &mut client,

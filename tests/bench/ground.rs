@@ -22,12 +22,35 @@ pub(crate) fn sized(full: i32, least: i32) -> i32 {
     ((f64::from(full) * scale()) as i32).max(least)
 }
 
+/// What is in the wallet of whoever runs a bench, in micro-dollars: more than it can spend.
+pub(crate) const WEALTH: i64 = 1_000_000_000_000_000;
+
 /// A fresh database with a connection to it.
 pub(crate) fn fresh() -> (Database, Client) {
+    let (database, mut client) = unlimited();
+    client.execute("select dialectic.open_wallet('role:postgres', $1)", &[&WEALTH]).expect("a wallet");
+    (database, client)
+}
+
+/// One whose calls nobody pays for.
+pub(crate) fn unlimited() -> (Database, Client) {
     let database = Database::new();
     let mut client = database.connect();
     assert_safe(&mut client);
     (database, client)
+}
+
+/// Every call is held and settled, and the books agree.
+pub(crate) fn assert_paid(client: &mut Client, calls: i32) {
+    let settled: i64 = one(client, "select count(*) from dialectic.ledger where kind = 'settlement'", &[]);
+    assert_eq!(settled, i64::from(calls), "settlements");
+    let agree: bool = one(
+        client,
+        "select w.held = 0 and w.balance = (select sum(l.amount) from dialectic.ledger l) \
+                and $1 - w.balance = (select sum(c.cost) from dialectic.model_calls c) and w.balance < $1 from dialectic.wallets w",
+        &[&WEALTH],
+    );
+    assert!(agree, "the wallet and the calls do not agree");
 }
 
 /// Nothing that keeps data or guards it was turned off for the sake of speed.
@@ -102,7 +125,10 @@ pub(crate) fn fan_project(client: &mut Client, texts: i32, gather: bool) -> Uuid
 pub(crate) fn model(client: &mut Client, name: &str, latency_ms: i32, words: i32) {
     let settings = json!({"latency_ms": latency_ms, "answer_words": words});
     client
-        .execute("select dialectic.add_model($1, 'simulator', settings => $2)", &[&name, &settings])
+        .execute(
+            "select dialectic.add_model($1, 'simulator', settings => $2, input_price => 1.25, output_price => 10)",
+            &[&name, &settings],
+        )
         .expect("a model");
 }
 

@@ -30,6 +30,8 @@ pub(crate) fn add(client: &mut Client, provider: &Provider, models: &[&str]) {
     let address = provider.base_url("openai");
     client.execute("select dialectic.add_provider('loopback', 'openai', $1)", &[&address]).expect("a provider");
     for model in models {
-        client.execute("select dialectic.add_model($1, 'loopback')", &[model]).expect("a model");
+        client
+            .execute("select dialectic.add_model($1, 'loopback', input_price => 1.25, output_price => 10)", &[model])
+            .expect("a model");
     }
 }

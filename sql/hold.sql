@@ -47,7 +47,7 @@ begin
     perform _lock_wallets(array(select j.session_id from jobs j where j.id = any (job_ids)));
     return query
         with ask as materialized (
-            select a.nth, j.id, w.owner, b.session_id, w.balance + w.held as wallet_has, b.amount - b.spent as budget_has,
+            select a.nth, j.id, w.owner, b.session_id, w.balance + w.held as wallet_has,
                    coalesce((select _worst_cost(m, coalesce(a.read, m.context_window), a.written)
                              from models m where m.name = a.model order by m.is_shipped limit 1), 0) as worst
             from unnest(job_ids, claim_ids, models, reads, writes) with ordinality as a(job_id, claim_id, model, read, written, nth)
@@ -180,6 +180,9 @@ begin
     set held = b.held - back.held, spent = b.spent + back.cost
     from (select c.session_id, sum(c.held) as held, sum(c.cost) as cost from closing c group by c.session_id) as back
     where b.session_id = back.session_id;
+    if known = '{}' then
+        return;
+    end if;
 
     for late in
         select c.id, c.session_id, c.held, c.cost, k.estimate, h.owner,

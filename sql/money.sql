@@ -176,6 +176,8 @@ begin
         return 0;
     end if;
     perform from sessions s where s.id in (select j.session_id from jobs j where j.id = any (ids)) order by s.id for no key update;
+    -- Some may have been cancelled meanwhile.
+    delete from unfunded_jobs u where u.job_id = any (ids);
     return _resume_jobs(array(select j.id from jobs j where j.id = any (ids) and j.status = 'paused_nsf'));
 end
 $$;

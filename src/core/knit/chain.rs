@@ -56,7 +56,7 @@ enum Turn<'a> {
 
 /// Joins chunks: as one text where that is a complete document, and otherwise by what each of them is.
 pub(super) fn run<'a>(chunks: &[&str], wanted: &Wanted<'a>) -> Chain<'a> {
-    let last = chunks.iter().rposition(|chunk| !chunk.trim().is_empty()).unwrap_or_default();
+    let last = chunks.iter().rposition(|chunk| !seam::is_blank(chunk)).unwrap_or_default();
     let mut chain = Chain::new(wanted);
     // As one text it is the same as long as there is nothing to choose.
     let mut through: Option<Chain> = None;
@@ -79,7 +79,7 @@ pub(super) fn run<'a>(chunks: &[&str], wanted: &Wanted<'a>) -> Chain<'a> {
 
 /// Whether a chunk is blank where blanks say nothing, or only repeats the end.
 fn is_nothing(segment: &Segment, chunk: &str) -> bool {
-    let is_blank = chunk.is_empty() || (segment.is_done() && chunk.trim().is_empty());
+    let is_blank = chunk.is_empty() || (segment.is_done() && seam::is_blank(chunk));
     is_blank || seam::is_repetition(segment, chunk)
 }
 

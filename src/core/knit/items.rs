@@ -108,7 +108,10 @@ fn begins_again(there: &[Value], more: &[Value], was: Side, is: Side, by: &[&str
         && (identity_of(interrupted, by).is_some() || interrupted.keys().any(|key| first.get(key).is_some()))
         && same(last, 0)
     {
-        return Some(last);
+        // A list that was cut off in its turn may not have come that far: it begins at the first item if it is more like it.
+        let common = |place: usize| there[place].as_object().map_or(0, |fields| common(fields, first));
+        let is_first = is.is_some() && identity_of(interrupted, by).is_none() && common(0) > common(last);
+        return Some(if is_first && runs(0) { 0 } else { last });
     }
     let mut tried = 0;
     for place in 0..there.len() {
@@ -133,6 +136,11 @@ fn begins_again(there: &[Value], more: &[Value], was: Side, is: Side, by: &[&str
         }
     }
     None
+}
+
+/// How many fields of an item another one has too.
+fn common(fields: &Map<String, Value>, item: &Value) -> usize {
+    fields.keys().filter(|key| item.get(key).is_some()).count()
 }
 
 /// Whether an item is the one that was there; one that was interrupted may lack what the other has.

@@ -59,6 +59,11 @@ pub(super) fn onward<'a>(segment: &Segment, chunk: &'a str, is_last: bool) -> Op
     behind_comma.into_iter().find_map(|before| readings.iter().find_map(|reading| reading.behind_comma(&before, chunk)))
 }
 
+/// Whether nothing stands in a chunk, be it fenced or led in.
+pub(super) fn is_blank(chunk: &str) -> bool {
+    readings(chunk).into_iter().any(|reading| matches!(reading.trim(), "" | "```" | "~~~"))
+}
+
 /// Whether a chunk only repeats the end of a document that is complete.
 pub(super) fn is_repetition(segment: &Segment, chunk: &str) -> bool {
     let end = segment.text.trim_end();

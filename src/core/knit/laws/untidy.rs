@@ -176,3 +176,33 @@ fn a_place_to_resume_at_may_be_said_in_many_ways() {
         assert_eq!(stands(Value::Null, no.clone()), (false, None), "{no}");
     }
 }
+
+#[test]
+fn a_fence_or_a_lead_in_around_nothing_is_nothing() {
+    for nothing in ["```json\n\n```", "```\n```", "Here is the rest of it:\n\n", "That is all.\n```\n\n```"] {
+        let chunks = [r#"{"a":"#, "```json\n{}\n```", "```json\n}\n```", nothing];
+        let found = json(&chunks, None, None);
+        let joints = vec![Joint::Onward, Joint::Onward, Joint::Nothing];
+        assert_eq!((found.text.as_str(), found.joints), (r#"{"a":{}}"#, joints), "{nothing:?}");
+    }
+}
+
+#[test]
+fn a_list_begun_again_and_cut_off_before_the_interrupted_item_adds_nothing_to_it() {
+    let first = r#"{"s":"","nodes":[{"id":"N1","list":[{"k":null,"a":"one"},{"k":null"#;
+    let last = r#"{"nodes":[{"id":"N1","list":[{"k":null,"a":"one"},{"k":null,"b":1}]}]}"#;
+    let whole = json!({"s": "", "nodes": [{"id": "N1", "list": [{"k": null, "a": "one"}, {"k": null, "b": 1}]}]});
+    for text in ["", "on", "one"] {
+        let again = format!(r#"{{"nodes":[{{"list":[{{"k":null,"a":"{text}"#);
+        assert_eq!(knitted(&[first, &again, last]), whole, "{text:?}");
+    }
+    // One that is complete, or says something else, is the interrupted item.
+    let item = |text: &str| json!({"k": null, "a": text});
+    for (again, text) in
+        [(r#"{"nodes":[{"list":[{"k":null,"a":"one"}]}]}"#, "one"), (r#"{"nodes":[{"list":[{"k":null,"a":"tw"#, "tw")]
+    {
+        let found = json(&[first, again], None, None).text;
+        let found: Value = serde_json::from_str(&found).unwrap();
+        assert_eq!(found["nodes"][0]["list"], json!([item("one"), item(text)]));
+    }
+}

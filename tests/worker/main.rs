@@ -8,6 +8,7 @@ mod databases;
 mod dropping;
 mod extension;
 mod fairness;
+mod funds;
 mod holding;
 mod idling;
 mod limits;

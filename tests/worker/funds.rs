@@ -1,0 +1,86 @@
+//! Money that is held comes back: a call that does not fit beside those under way waits for them, is not paused, and is in nobody's way.
+
+use crate::load::*;
+use dialectic_tests::server::*;
+use dialectic_tests::*;
+use postgres::Client;
+use std::time::{Duration, Instant};
+
+/// What a call of the model may cost, and what is enough for two of them and not for three. It costs a few micro-dollars only.
+const WORST: i64 = 1_000;
+const FOR_TWO: i64 = 2_500;
+
+fn cautious(client: &mut Client, latency_ms: i32) {
+    client
+        .execute(
+            "select dialectic.add_model('cautious', 'simulator', context_window => 200000, max_output_tokens => 100000, output_price => 0.01, \
+                                        settings => jsonb_build_object('latency_ms', $1::integer))",
+            &[&latency_ms],
+        )
+        .expect("add_model");
+}
+
+/// The most calls that were ever open at once.
+const AT_ONCE: &str = "select max(n) from (select sum(step) over (order by moment, step) as n from ( \
+    select started_at as moment, 1 as step from dialectic.model_calls union all select finished_at, -1 from dialectic.model_calls) as m) as s";
+const PAUSED: &str = "select count(*) from dialectic.notifications where type = 'contribution_generation_paused_nsf'";
+
+#[test]
+fn what_does_not_fit_beside_others_waits_for_them_and_is_not_paused() {
+    let (_server, mut client) = Server::serving("");
+    cautious(&mut client, 20);
+    client.execute("select dialectic.open_wallet('role:postgres', $1)", &[&FOR_TWO]).expect("a wallet");
+    single_calls(&mut client, "cautious", 12);
+    all_completed(&mut client, Duration::from_secs(30));
+    assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
+    assert_eq!(one::<i64>(&mut client, AT_ONCE, &[]), 2);
+    let held: Vec<i64> = column(&mut client, "select distinct held from dialectic.model_calls", &[]);
+    assert_eq!(held, [WORST]);
+}
+
+#[test]
+fn money_that_another_claimer_gives_back_is_found() {
+    let (server, mut client) = Server::serving("");
+    cautious(&mut client, 0);
+    client.execute("select dialectic.open_wallet('role:postgres', $1)", &[&(WORST + WORST / 2)]).expect("a wallet");
+    // Somebody outside has the money, and answers when the worker has come to wait for it.
+    switch(&mut client, false);
+    single_calls(&mut client, "cautious", 2);
+    let mut outside = server.connect("law");
+    outside
+        .batch_execute(
+            "select dialectic.complete_job(id, claim_id) from dialectic.claim_jobs('outside', 2) order by id;
+             create temp table taken as select id, claim_id, dialectic.job_request(id) as request from dialectic.claim_jobs('outside', 1)",
+        )
+        .expect("a call outside");
+    assert!(one::<bool>(&mut outside, "select request is not null from taken", &[]));
+    switch(&mut client, true);
+    let claimed = "select count(*) from dialectic.jobs where status = 'processing' and lease_until is null";
+    soon("the worker has the other job", || one::<i64>(&mut client, claimed, &[]) == 1);
+    assert_eq!(one::<i64>(&mut client, OPEN_CALLS, &[]), 1, "the worker waits");
+    outside.batch_execute("select dialectic.complete_job(id, claim_id, 'Done.') from taken").expect("an answer");
+    all_completed(&mut client, Duration::from_secs(20));
+    assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
+}
+
+#[test]
+fn who_waits_for_money_delays_nobody_else() {
+    let (_server, mut client) = Server::serving("dialectic.max_concurrent_calls = 8");
+    cautious(&mut client, 50);
+    let many = reading(&mut client, "cautious", 100);
+    client.execute("select dialectic.set_budget($1, $2)", &[&many, &FOR_TWO]).expect("a budget");
+    soon("the many wait", || one::<i64>(&mut client, "select held from dialectic.budgets", &[]) == 2 * WORST);
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let single = generated(&mut client, &["sim-a"]);
+        let document = "select count(*) from dialectic.documents where session_id = $1";
+        within(Duration::from_secs(5), "the other session is worked", || {
+            one::<i64>(&mut client, document, &[&single]) == 1
+        });
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+    let left = "select count(*) from dialectic.jobs where session_id = $1 and completed_at is null";
+    within(Duration::from_secs(60), "the many are done", || one::<i64>(&mut client, left, &[&many]) == 0);
+    assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
+    assert_sound(&mut client);
+}

@@ -206,3 +206,16 @@ fn a_list_begun_again_and_cut_off_before_the_interrupted_item_adds_nothing_to_it
         assert_eq!(found["nodes"][0]["list"], json!([item("one"), item(text)]));
     }
 }
+
+#[test]
+fn no_object_is_the_value_of_a_key_that_was_a_list_before() {
+    let first = r#"{"s":"","nodes":[{"id":"N1","t":"one"}"#;
+    let last = r#"{"checklist":{"nodes":[{"id":"N1","t":"one"},{"id":"N2","t":"two"}],"tail":[1]}}"#;
+    let whole = json!({"s": "", "nodes": [item("N1", "one"), item("N2", "two")], "tail": [1]});
+    for due in [r#"{"nodes":"#, r#"{"content":{"nodes": "#] {
+        for begun in ["{", r#"{"check"#, r#"{"checklist"#] {
+            let found = json(&[first, due, begun, last], None, Some("checklist")).text;
+            assert_eq!(serde_json::from_str::<Value>(&found).unwrap(), whole, "{due}, {begun}");
+        }
+    }
+}

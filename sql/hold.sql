@@ -88,8 +88,7 @@ begin
         insert into ledger (owner, kind, amount, call_id, session_id)
         select w.owner, 'hold', -c.held, c.id, c.session_id
         from model_calls c
-        join sessions s on s.id = c.session_id
-        join wallets w on w.owner = s.owner
+        join wallets w on w.owner = (select s.owner from sessions s where s.id = c.session_id)
         where c.id = any (calls)
         returning owner, amount
     )
@@ -157,10 +156,10 @@ declare
     extra bigint;
 begin
     with closing as materialized (
-        select c.id, c.session_id, h.owner, c.held is not null as is_held, held.amount as held, c.cost, _charged(held.amount, c.cost) as charged
+        -- Looked up one by one: joined before there are statistics, all holds there ever were would be read.
+        select c.id, c.session_id, (select h.owner from ledger h where h.call_id = c.id and h.kind = 'hold') as owner,
+               c.held is not null as is_held, coalesce(c.held, 0) as held, c.cost, _charged(coalesce(c.held, 0), c.cost) as charged
         from model_calls c
-        cross join lateral (select coalesce(c.held, 0) as amount) as held
-        left join ledger h on h.call_id = c.id and h.kind = 'hold'
         where c.id = any (calls) and c.id <> all (known)
     ),
     entry as (
@@ -185,11 +184,10 @@ begin
     end if;
 
     for late in
-        select c.id, c.session_id, c.held, c.cost, k.estimate, h.owner,
+        select c.id, c.session_id, c.held, c.cost, k.estimate, (select h.owner from ledger h where h.call_id = c.id and h.kind = 'hold') as owner,
                coalesce((select -sum(l.amount) from ledger l where l.call_id = c.id), _charged(c.held, k.estimate))::bigint as charged
         from unnest(known, estimates) as k(id, estimate)
         join model_calls c on c.id = k.id
-        left join ledger h on h.call_id = c.id and h.kind = 'hold'
     loop
         update budgets b set spent = b.spent + late.cost - late.estimate where b.session_id = late.session_id;
         continue when late.held is null;

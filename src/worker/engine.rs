@@ -86,6 +86,11 @@ impl Engine {
         self.hand.is_empty()
     }
 
+    /// Whether something waits for money that none of its own calls can give back.
+    pub(crate) fn waits_for_money(&self) -> bool {
+        self.calls.under_way() == 0 && self.hand.ready.iter().any(|ready| ready.is_short)
+    }
+
     /// Whether nothing is in hand but a claim that only ends with the claimer.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_idle() && self.hand.is_stuck()

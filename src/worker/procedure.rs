@@ -13,7 +13,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
-/// How long work that is not due yet, or that somebody else holds up, is waited for.
+/// How long work that is not due yet, or that somebody else holds up, is waited for; and money that calls of somebody else hold.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a session that somebody else holds is looked at.
 const HELD_UP: Duration = Duration::from_millis(20);
@@ -66,7 +66,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
             signals::interrupts();
             continue;
         }
-        let rest = if report.is_held_up {
+        let rest = if report.is_held_up || engine.waits_for_money() {
             let since = *held_up_since.get_or_insert_with(Instant::now);
             if since.elapsed() > PATIENCE {
                 break;

@@ -122,60 +122,6 @@ end
 $$;
 comment on function job_tree(uuid) is 'The jobs of a session as an indented tree: what each worked on (←), its state, attempts, time, tokens and cost in dollars.';
 
--- The rows of explain(), whose argument and column of one name plpgsql would not tell apart.
-create function _explain_session(session uuid, only_stage text)
-    returns table (
-        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
-        actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
-    language plpgsql stable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    seen sessions := _seen_session(_explain_session.session);
-    slugs text[] := array(select s ->> 'slug' from definitions d, jsonb_array_elements(d.stages) as s where d.id = seen.definition_id);
-begin
-    if only_stage <> all (slugs) then
-        raise exception 'process "%" has no stage "%"', seen.process, only_stage
-            using errcode = 'invalid_parameter_value', hint = format('Its stages: %s.', array_to_string(slugs, ', '));
-    end if;
-    return query
-        with planned as (
-            select e.*, row_number() over () as nth
-            from _explain(seen.definition_id, seen.models, (
-                select coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'type', r.resource_type)), '[]')
-                from resources r
-                where r.project_id = seen.project_id and r.session_id is null)) as e
-        ),
-        spent as (
-            select run.stage, j.step_key, count(*) as calls, sum(c.input_tokens) as tokens_in, sum(c.output_tokens) as tokens_out, sum(c.cost) as cost
-            from jobs j
-            join stage_runs run on run.id = j.stage_run_id
-            join model_calls c on c.job_id = j.id
-            where j.session_id = seen.id
-              -- Of each stage the newest iteration.
-              and run.iteration = (select max(r.iteration) from stage_runs r where r.session_id = seen.id and r.stage = run.stage)
-            group by 1, 2
-        )
-        select p.stage, p.step_key, p.name, p.granularity_strategy, p.calls, p.documents, p.inputs,
-               coalesce(s.calls, 0), coalesce(s.tokens_in, 0)::bigint, coalesce(s.tokens_out, 0)::bigint, round(coalesce(s.cost, 0) / 1000000.0, 6)
-        from planned p
-        left join spent s on s.stage = p.stage and s.step_key = p.step_key
-        where only_stage is null or p.stage = only_stage
-        order by p.nth;
-end
-$$;
-create function explain(session uuid, stage text default null)
-    returns table (
-        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
-        actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
-    language sql stable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select * from _explain_session(explain.session, explain.stage)
-$$;
-comment on function explain(uuid, text) is
-    'The plan of a session before it runs: for each step the calls, the documents they become and the artifacts they read; after a run what it took beside them. Cost is in dollars.';
-
 create view usage with (security_invoker) as
     select s.owner, c.session_id, run.stage, c.model, (c.started_at at time zone 'UTC')::date as day, count(*) as calls,
            count(*) filter (where c.outcome in ('failed', 'lost')) as failed_calls,

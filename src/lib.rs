@@ -113,11 +113,12 @@ extension_sql_file!(
     requires = ["control", worker::claimer::_hold_claimer, worker::procedure::_run_pending, worker::procedure::_nap]
 );
 extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["work_queue"]);
-extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["regenerate", api::explain::_explain]);
+extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["regenerate"]);
+extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["looking", api::explain::_explain]);
 extension_sql_file!(
     "../sql/files.sql",
     name = "files",
-    requires = ["looking", api::path::_artifact_path, api::path::_artifact_paths]
+    requires = ["explain", api::path::_artifact_path, api::path::_artifact_paths]
 );
 extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["files"]);

@@ -1,13 +1,25 @@
-//! What a process will do before it runs: how many calls each step becomes, and how much they read.
+//! What a process will do before it runs: how many calls each step becomes, and how much they read and write.
 //!
 //! Counted by planning and never by formula: each stage is planned as it will be, on what is there and on what the stages before
 //! it will have made, so whatever a recipe says is counted as it will happen. A step that could not be planned is the error it
-//! would be. Knows nothing of tokens and money; never touches what it was given, and makes no job.
+//! would be. Knows nothing of money; never touches what it was given, asks no model, and makes no job.
+//!
+//! | module | decides |
+//! |---|---|
+//! | `forecast` | how many tokens the calls of each step read and write, as they will be and at the most |
+//! | `library` | the texts that calls read, those that are there and those that stand in for others, and their tokens |
+//! | `mark` | how a text that is counted elsewhere stands in a prompt |
+
+mod forecast;
+mod library;
+mod mark;
 
 #[cfg(test)]
 mod laws;
 
-use crate::plan::{PlanError, Source, plan, products};
+pub use forecast::{Given, Ground, Model, Past, Tokens, forecast};
+
+use crate::plan::{Child, PlanError, Source, plan, products};
 use crate::recipe::{FileType, INITIAL_USER_PROMPT, JobType, Origin, Recipe, SEED_PROMPT, Step, Strategy};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,16 +44,30 @@ pub struct StepEstimate {
     pub inputs: usize,
 }
 
-/// The steps of these stages in the order they run, for these models.
+/// A stage as it will be planned.
+#[derive(Debug)]
+pub struct StagePlan<'a> {
+    /// Its slug.
+    pub slug: &'a str,
+    recipe: &'a Recipe,
+    /// What there is for it when it begins.
+    sources: Vec<Source>,
+    /// Its calls, in the order of its steps.
+    children: Vec<Child>,
+    /// What each call will have made, by the id that the stage itself knows it by.
+    products: Vec<Source>,
+}
+
+/// The plans of these stages in the order they run, for these models.
 ///
 /// The stages are consecutive ones of a process, or one alone; `known` is everything else there is: resources of the project, and
 /// what stages outside this list or the iteration before have made. What stages of this list have made is not looked at, because
 /// it is planned anew. The seed prompt of each stage and the user's prompt are taken as given where `known` lacks them.
-pub fn explain(
-    stages: &[(&str, &Recipe)],
+pub fn plan_stages<'a>(
+    stages: &[(&'a str, &'a Recipe)],
     models: &[String],
     known: &[Source],
-) -> Result<Vec<StepEstimate>, PlanError> {
+) -> Result<Vec<StagePlan<'a>>, PlanError> {
     let slugs: BTreeSet<&str> = stages.iter().map(|(slug, _)| *slug).collect();
     let is_planned = |source: &Source| {
         Origin::of(&source.r#type) == Origin::Step
@@ -50,23 +76,33 @@ pub fn explain(
     };
     let given: Vec<&Source> = known.iter().filter(|source| !is_planned(source)).collect();
     let mut made: Vec<Source> = Vec::new();
-    let mut estimates = Vec::new();
+    let mut plans = Vec::with_capacity(stages.len());
     for (slug, recipe) in stages {
         let sources = sources(recipe, slug, given.iter().copied().chain(&made));
         let children = plan(recipe, Some(slug), &sources, models)?;
+        let products = products(recipe, Some(slug), &children);
+        made.extend(distinct(products.clone(), slug));
+        plans.push(StagePlan { slug, recipe, sources, children, products });
+    }
+    Ok(plans)
+}
+
+/// What each step of these plans comes to, in the order they run.
+pub fn explain(plans: &[StagePlan<'_>]) -> Vec<StepEstimate> {
+    let mut estimates = Vec::new();
+    for plan in plans {
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for child in &children {
+        for child in &plan.children {
             let (calls, inputs) = counts.entry(&child.step_key).or_default();
             *calls += 1;
             *inputs += child.inputs.len();
         }
-        estimates.extend(recipe.order().into_iter().map(|step| {
+        estimates.extend(plan.recipe.order().into_iter().map(|step| {
             let (calls, inputs) = counts.get(step.key.as_str()).copied().unwrap_or_default();
-            estimate(slug, step, calls, inputs)
+            estimate(plan.slug, step, calls, inputs)
         }));
-        made.extend(distinct(products(recipe, Some(slug), &children), slug));
     }
-    Ok(estimates)
+    estimates
 }
 
 fn estimate(stage: &str, step: &Step, calls: usize, inputs: usize) -> StepEstimate {
@@ -113,11 +149,16 @@ fn sources<'a>(recipe: &Recipe, slug: &str, there: impl Iterator<Item = &'a Sour
     sources
 }
 
+/// The id by which later stages know what a stage made.
+fn renamed(slug: &str, id: &str) -> String {
+    format!("{slug}:{id}")
+}
+
 /// The products of a stage under ids of their own: steps of two stages may have the same key, and what they make is not the same.
 fn distinct(mut products: Vec<Source>, slug: &str) -> Vec<Source> {
     let begun: BTreeSet<String> =
         products.iter().filter(|source| source.lineage_id.as_ref() == Some(&source.id)).map(|s| s.id.clone()).collect();
-    let renamed = |id: &str| format!("{slug}:{id}");
+    let renamed = |id: &str| renamed(slug, id);
     for source in &mut products {
         source.id = renamed(&source.id);
         source.lineage_id = source.lineage_id.take().map(|id| if begun.contains(&id) { renamed(&id) } else { id });

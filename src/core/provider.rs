@@ -11,6 +11,7 @@
 //! | [`patience`] | how long a provider wants us to stay away, in every form it is said |
 //! | [`redact`] | that no secret is in what a provider sends back |
 //! | [`schema`] | the JSON schema of what a step asks for |
+//! | [`expected`] | how long an answer will be, before it is asked for |
 //! | [`embedding`] | the wire formats of embeddings: a request out, vectors in |
 //! | [`simulator`] | a model without a provider |
 //!
@@ -19,6 +20,7 @@
 
 pub mod dialect;
 pub mod embedding;
+pub mod expected;
 pub mod fault;
 pub mod patience;
 pub mod reader;

@@ -44,7 +44,11 @@ fn source(value: Value) -> Source {
 
 fn explained(process: &Process, models: &[String], known: &[Source]) -> Result<Vec<StepEstimate>, PlanError> {
     let stages: Vec<(&str, &Recipe)> = process.iter().map(|(slug, recipe)| (slug.as_str(), recipe)).collect();
-    explain(&stages, models, known)
+    of_stages(&stages, models, known)
+}
+
+fn of_stages(stages: &[(&str, &Recipe)], models: &[String], known: &[Source]) -> Result<Vec<StepEstimate>, PlanError> {
+    plan_stages(stages, models, known).map(|plans| explain(&plans))
 }
 
 /// The same by the planner of single steps: stage, step, calls, inputs. Keys must differ between stages.
@@ -112,7 +116,7 @@ fn documents_are_counted_and_headers_are_not() {
     json_only["file_type"] = json!("json");
     let steps = [step("header", "plan", json!({"a": ""})), step("text", "execute", json!({"a": ""})), json_only];
     let recipe = Recipe::parse(&json!({ "steps": steps })).unwrap();
-    let estimates = explain(&[("s", &recipe)], &models(2), &[]).unwrap();
+    let estimates = of_stages(&[("s", &recipe)], &models(2), &[]).unwrap();
     assert_eq!(estimates.iter().map(|one| one.documents).collect::<Vec<_>>(), [0, 2, 0]);
 }
 
@@ -124,14 +128,14 @@ fn one_stage_alone_is_counted_on_what_there_is() {
                                           "model": format!("m{n}"), "lineage_id": format!("t{n}")}))
     };
     let known: Vec<Source> = (0..4).map(thesis).collect();
-    let alone = explain(&[("antithesis", &process[1].1)], &models(2), &known).unwrap();
+    let alone = of_stages(&[("antithesis", &process[1].1)], &models(2), &known).unwrap();
     assert_eq!(alone[0].calls, 8);
     let seeded =
         [known.clone(), vec![source(json!({"id": "s", "type": "seed_prompt", "stage": "antithesis"}))]].concat();
-    assert_eq!(explain(&[("antithesis", &process[1].1)], &models(2), &seeded).unwrap(), alone);
+    assert_eq!(of_stages(&[("antithesis", &process[1].1)], &models(2), &seeded).unwrap(), alone);
     // What a stage has made does not count beside what it is going to make.
     assert_eq!(explained(&process, &models(2), &known), explained(&process, &models(2), &[]));
-    let error = explain(&[("antithesis", &process[1].1)], &models(2), &[]).unwrap_err();
+    let error = of_stages(&[("antithesis", &process[1].1)], &models(2), &[]).unwrap_err();
     assert_eq!((error.step.as_str(), error.input.as_str()), ("critique", "thesis"));
 }
 
@@ -146,7 +150,7 @@ fn ten_thousand_sources_are_counted_in_a_moment() {
         .collect();
     known.extend((0..100).map(|n| source(json!({"id": format!("r{n}"), "type": "general_resource"}))));
     let started = Instant::now();
-    let estimates = explain(&[("antithesis", &process[1].1)], &models(3), &known).unwrap();
+    let estimates = of_stages(&[("antithesis", &process[1].1)], &models(3), &known).unwrap();
     assert!(started.elapsed().as_millis() < 1000, "{:?}", started.elapsed());
     assert_eq!(estimates[0].calls, 30_000);
 }

@@ -22,8 +22,9 @@ mod laws;
 pub use settings::check as check_settings;
 pub use tokenizer::tokens;
 
-pub(super) use shape::is_plural;
+pub(super) use shape::{Room, Shape, is_plural};
 
+use super::expected::{Asked, Expected, written};
 use super::{Class, FinishReason, Outcome, Reply, Request, Scope, Usage};
 use crate::knit;
 use crate::prompt::Message;
@@ -31,7 +32,6 @@ use conversation::Conversation;
 use reading::Brief;
 use serde_json::Value;
 use settings::{Marker, Settings, Wrap};
-use shape::Shape;
 use writing::Pen;
 
 /// Answers a request.
@@ -54,6 +54,25 @@ pub fn answer(request: &Request) -> Reply {
         Outcome::Answer { text: text.to_owned(), finish_reason, finish_raw: None, usage }
     });
     Reply { latency_ms, outcome }
+}
+
+/// How long the answer to a request will be; no answer is written to find out. Faults are left aside.
+pub fn expected(asked: &Asked<'_>) -> Expected {
+    let settings = Settings::read(asked.settings);
+    let brief = Brief::read(asked.messages);
+    let marker = settings.marker.as_ref().map(|marker| match marker {
+        Marker::Given(text) => text.clone(),
+        Marker::Auto => call_mark(asked.model, 0),
+    });
+    let pen = Pen::new(asked.model, &brief, 0, settings.answer_words, marker);
+    let text = match Shape::asked(asked.content) {
+        Some(mut shape) => {
+            shape.omit(&settings.omit_keys);
+            wrapped(written(&pen.expected_object(&shape)), settings.wrap, &brief.task)
+        }
+        None => pen.expected_document(),
+    };
+    Expected { text, reasoning_tokens: settings.thinks_tokens, cut_after: settings.cut_after_tokens }
 }
 
 /// The faults that come before any answer, in the order a real call meets them: the line, the gate, the size.

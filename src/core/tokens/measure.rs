@@ -50,6 +50,11 @@ impl Measure {
         self.estimate(count(self.encoding, text))
     }
 
+    /// The tokens of a text in the encoding, before any ratio.
+    pub fn counted_text(&self, text: &str) -> u64 {
+        count(self.encoding, text)
+    }
+
     /// The tokens of messages, as near as is known.
     pub fn messages(&self, messages: &[Message]) -> u64 {
         self.estimate(self.counted(messages))
@@ -65,7 +70,8 @@ impl Measure {
         self.ratio.map_or(counted, |ratio| ratio.at_most(counted))
     }
 
-    fn estimate(&self, counted: u64) -> u64 {
+    /// What a count most likely comes to.
+    pub fn estimate(&self, counted: u64) -> u64 {
         self.ratio.map_or(counted, |ratio| ratio.estimate(counted))
     }
 }

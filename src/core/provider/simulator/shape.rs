@@ -31,7 +31,7 @@ const DEEPEST: usize = 64;
 
 /// What is wanted in one place.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape<'a> {
+pub(in crate::provider) enum Shape<'a> {
     /// A text, with a hint what it is about and its share of the words.
     Text { hint: &'a str, room: Room },
     /// A number from 1 to 5.
@@ -48,7 +48,7 @@ pub(super) enum Shape<'a> {
 
 /// How much a text may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(in crate::provider) enum Room {
     /// A name: two or three words, whatever the length of the answer.
     Label,
     /// An item of a list.
@@ -70,7 +70,7 @@ impl Room {
 
 impl<'a> Shape<'a> {
     /// The shape of a whole answer; none where a plain text is wanted.
-    pub(super) fn asked(content: Option<&'a Value>) -> Option<Self> {
+    pub(in crate::provider) fn asked(content: Option<&'a Value>) -> Option<Self> {
         match content? {
             Value::Object(fields) if !fields.is_empty() => Some(object(fields, Level::default())),
             Value::Array(names) => Some(keys(names)).filter(|shape| !shape.is_empty()),
@@ -123,7 +123,7 @@ impl<'a> Shape<'a> {
     }
 
     /// The document an entry is for.
-    pub(super) fn document(&self) -> Option<&'a str> {
+    pub(in crate::provider) fn document(&self) -> Option<&'a str> {
         let Self::Object(fields) = self else { return None };
         fields.iter().find_map(|(key, shape)| match shape {
             Self::Literal(document) if *key == DOCUMENT_KEY => Some(*document),

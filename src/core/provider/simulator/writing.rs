@@ -3,6 +3,7 @@
 //! Each model has a voice, each answer its own sentences, made from the words of the request and chosen by the digest of
 //! the prompt. Never quotes more of a source than its first sentence, never writes a text that depends on a limit.
 
+mod length;
 mod object;
 mod phrases;
 
@@ -13,6 +14,8 @@ use std::fmt::Write;
 
 /// Words of the request that an answer turns around.
 const TOPICS: usize = 12;
+/// Words of the list and the conclusion of a document, about.
+const LIST_AND_END: usize = 70;
 
 /// Writes one answer.
 pub(super) struct Pen<'a> {
@@ -60,8 +63,7 @@ impl<'a> Pen<'a> {
             self.sources(&mut out);
         }
         let _ = write!(out, "\n## {}\n", self.voice.body);
-        // The list and the conclusion to come are some seventy words.
-        let enough = self.words.saturating_sub(70 + out.split_whitespace().count());
+        let enough = self.words.saturating_sub(LIST_AND_END + out.split_whitespace().count());
         let mut written = 0;
         let mut paragraphs = 0;
         while paragraphs < 2 || written < enough {

@@ -12,9 +12,9 @@ use serde_json::Value;
 use std::fmt::Write;
 
 /// Words from which on a sentence is worth while; below it there are phrases.
-const SENTENCE: usize = 8;
+pub(super) const SENTENCE: usize = 8;
 /// Words from which on a passage says first what it is about.
-const LED: usize = 24;
+pub(super) const LED: usize = 24;
 
 /// The answer as it is written.
 struct Page {

@@ -1,0 +1,218 @@
+-- The price before it is paid: what a session will read, write and cost, step by step, and after the run what it took beside it.
+--
+-- Gathers what an estimate stands on: the texts that are there, the models with their prices, and what the same steps came to in
+-- earlier sessions. What calls there will be and how many tokens they take is the core's business. Read only, with the rights of the
+-- one who looks; nothing here calls a model.
+
+-- What the steps of a process came to before, by stage, step and model: in the newest sessions of the owner, and in the stages that this
+-- session has completed, which later ones read. Of all texts one speaks for the others: the one whose length is nearest to the mean.
+create function _explain_past(seen sessions) returns jsonb
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return (
+        with recent as (
+            (select s.id, false as is_own
+             from sessions s
+             where s.owner = seen.owner and s.process = seen.process and s.id <> seen.id
+             order by s.id desc
+             limit 20)
+            union all
+            select seen.id, true
+        ),
+        run as (
+            select r.session_id, r.stage, r.iteration, recent.is_own
+            from recent
+            join stage_runs r on r.session_id = recent.id
+            where not recent.is_own
+               or (r.status = 'completed' and not exists (
+                       select from stage_runs newer
+                       where newer.session_id = r.session_id and newer.stage = r.stage and newer.status = 'completed' and newer.iteration > r.iteration))
+        ),
+        -- What an answer took with all its chunks.
+        answer as (
+            select c.stage, c.step_key, c.model, c.root_id, sum(called.written) as written, sum(called.thought) as thought
+            from run
+            join contributions c on (c.session_id, c.stage, c.iteration) = (run.session_id, run.stage, run.iteration)
+            cross join lateral (
+                select sum(m.output_tokens) as written, sum(m.reasoning_tokens) as thought
+                from model_calls m
+                where m.job_id = c.job_id and m.outcome = 'answered') as called
+            where not run.is_own and c.output_type <> 'combined'
+            group by 1, 2, 3, 4
+        ),
+        took as (
+            select a.stage, a.step_key, a.model, avg(a.written) as written, avg(a.thought) as thought from answer a group by 1, 2, 3
+        ),
+        -- The texts as others read them: a text itself, a header, the document of an answer or else its JSON.
+        made as (
+            select run.is_own, c.stage, c.step_key, c.model, c.id, true as is_answer, 1 as sort, octet_length(c.content) as length
+            from run
+            join contributions c on (c.session_id, c.stage, c.iteration) = (run.session_id, run.stage, run.iteration)
+            where not c.is_part and c.mime_type = 'text/markdown' and c.output_type <> 'combined'
+            union all
+            select run.is_own, r.stage, r.step_key, r.model, r.id, false, case r.resource_type when 'assembled_json' then 2 else 1 end,
+                   octet_length(r.content)
+            from run
+            join resources r on (r.session_id, r.stage, r.iteration) = (run.session_id, run.stage, run.iteration)
+                and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
+            where r.output_type is distinct from 'combined'
+        ),
+        sorted as (
+            select m.*, min(m.sort) over (partition by m.is_own, m.stage, m.step_key, m.model) as first_sort from made m
+        ),
+        measured as (
+            select s.*, avg(s.length) over same as mean, count(*) over same as count
+            from sorted s
+            where s.sort = s.first_sort
+            window same as (partition by s.is_own, s.stage, s.step_key, s.model)
+        ),
+        sample as (
+            select distinct on (m.is_own, m.stage, m.step_key, m.model) m.*
+            from measured m
+            order by m.is_own, m.stage, m.step_key, m.model, abs(m.length - m.mean), m.id
+        ),
+        -- Of the models that are not asked now the one that is known best.
+        chosen as (
+            select s.*, row_number() over (partition by s.is_own, s.stage, s.step_key order by s.count desc, s.model) as nth from sample s
+        )
+        select jsonb_agg(jsonb_build_object(
+                   'stage', s.stage, 'step_key', s.step_key, 'model', s.model, 'is_own', s.is_own,
+                   'output_tokens', coalesce(took.written, 0), 'reasoning_tokens', coalesce(took.thought, 0),
+                   'scale', s.mean / greatest(s.length, 1), 'text', text.content, 'json', text.json, 'is_headed', text.is_headed) order by s.nth)
+        from chosen s
+        left join took on not s.is_own and (took.stage, took.step_key, took.model) = (s.stage, s.step_key, s.model)
+        cross join lateral (
+            select c.content, null::text as json, false as is_headed from contributions c where s.is_answer and c.id = s.id
+            union all
+            select r.content, coalesce(source.content, case when r.mime_type = 'application/json' then r.content end), source.id is not null
+            from resources r
+            left join resources source on source.id = r.source_resource_id
+            where not s.is_answer and r.id = s.id) as text
+        where (s.model = any (seen.models) or s.nth = 1) and (s.is_own or took.written is not null));
+end
+$$;
+
+-- All that an estimate of a session stands on but its definition.
+create function _explain_facts(seen sessions, slugs text[]) returns jsonb
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return jsonb_build_object(
+        'iteration', seen.iteration,
+        'safety', get_config('context_safety'),
+        'request', (select r.content from resources r
+                    where r.project_id = seen.project_id and r.resource_type = 'initial_user_prompt' and r.job_id is null
+                    order by r.version desc limit 1),
+        'models', (select jsonb_agg(jsonb_build_object(
+                              'name', asked.name, 'api', p.api, 'api_model', m.api_model, 'settings', m.settings, 'tokenizer', m.tokenizer,
+                              'factor', ratio.factor, 'samples', ratio.samples, 'context_window', m.context_window,
+                              'max_output_tokens', m.max_output_tokens) order by asked.nth)
+                   from unnest(seen.models) with ordinality as asked(name, nth)
+                   left join _current_models m on m.name = asked.name
+                   left join _current_providers p on p.name = m.provider
+                   left join token_ratios ratio on ratio.model = m.name),
+        -- What generate() wanted; a stage that follows by itself wants the same.
+        'limits', (select coalesce(jsonb_object_agg(listed.slug, wanted.most) filter (where wanted.most is not null), '{}')
+                   from unnest(slugs) with ordinality as listed(slug, position)
+                   cross join lateral (
+                       select r.max_output_tokens as most
+                       from stage_runs r
+                       where r.session_id = seen.id and (r.stage = listed.slug or (seen.auto_advance and r.position < listed.position))
+                       order by r.position desc, r.iteration desc
+                       limit 1) as wanted),
+        'sources', (select coalesce(jsonb_agg(jsonb_build_object(
+                                'id', r.id, 'type', r.resource_type, 'stage', r.stage, 'name', r.name, 'content', r.content)), '[]')
+                    from resources r
+                    where r.project_id = seen.project_id and r.job_id is null
+                      and (r.session_id is null
+                           or (r.resource_type = 'user_feedback' and r.session_id = seen.id
+                               and r.iteration = (select max(run.iteration) from stage_runs run
+                                                  where run.session_id = seen.id and run.stage = r.stage and run.status = 'completed')))),
+        'past', coalesce(_explain_past(seen), '[]'));
+end
+$$;
+
+-- The rows of explain(), whose argument and column of one name plpgsql would not tell apart.
+create function _explain_session(session uuid, only_stage text)
+    returns table (
+        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
+        input_tokens bigint, output_tokens bigint, cost numeric, worst_cost numeric,
+        actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    seen sessions := _seen_session(_explain_session.session);
+    slugs text[] := array(select s ->> 'slug' from definitions d, jsonb_array_elements(d.stages) as s where d.id = seen.definition_id);
+begin
+    if only_stage <> all (slugs) then
+        raise exception 'process "%" has no stage "%"', seen.process, only_stage
+            using errcode = 'invalid_parameter_value', hint = format('Its stages: %s.', array_to_string(slugs, ', '));
+    end if;
+    return query
+        with planned as materialized (
+            select e.*, row_number() over () as nth from _explain(seen.definition_id, _explain_facts(seen, slugs)) as e
+        ),
+        -- A model that is gone costs nothing that is known.
+        priced as (
+            select p.nth, sum(t.read) as tokens_in, sum(t.written) as tokens_out,
+                   sum(t.read * m.input_price + (t.written - t.thought) * m.output_price
+                       + t.thought * coalesce(m.reasoning_price, m.output_price)) as cost,
+                   sum(t.most_read * greatest(m.input_price, m.cached_price, m.cache_write_price)
+                       + t.most_written * greatest(m.output_price, m.reasoning_price)) as worst_cost
+            from planned p
+            cross join unnest(p.models, p.input_tokens, p.output_tokens, p.reasoning_tokens, p.most_input_tokens, p.most_output_tokens)
+                as t(model, read, written, thought, most_read, most_written)
+            left join _current_models m on m.name = t.model
+            group by p.nth
+        ),
+        spent as (
+            select run.stage, j.step_key, count(*) as calls, sum(c.input_tokens) as tokens_in, sum(c.output_tokens) as tokens_out, sum(c.cost) as cost
+            from jobs j
+            join stage_runs run on run.id = j.stage_run_id
+            join model_calls c on c.job_id = j.id
+            where j.session_id = seen.id
+              -- Of each stage the newest iteration.
+              and run.iteration = (select max(r.iteration) from stage_runs r where r.session_id = seen.id and r.stage = run.stage)
+            group by 1, 2
+        )
+        select p.stage, p.step_key, p.name, p.granularity_strategy, p.calls, p.documents, p.inputs,
+               coalesce(e.tokens_in, 0)::bigint, coalesce(e.tokens_out, 0)::bigint,
+               round(coalesce(e.cost, 0) / 1000000.0, 6), round(coalesce(e.worst_cost, 0) / 1000000.0, 6),
+               coalesce(s.calls, 0), coalesce(s.tokens_in, 0)::bigint, coalesce(s.tokens_out, 0)::bigint, round(coalesce(s.cost, 0) / 1000000.0, 6)
+        from planned p
+        left join priced e on e.nth = p.nth
+        left join spent s on s.stage = p.stage and s.step_key = p.step_key
+        where only_stage is null or p.stage = only_stage
+        order by p.nth;
+end
+$$;
+
+create function explain(session uuid, stage text default null)
+    returns table (
+        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
+        input_tokens bigint, output_tokens bigint, cost numeric, worst_cost numeric,
+        actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select * from _explain_session(explain.session, explain.stage)
+$$;
+comment on function explain(uuid, text) is
+    'The plan of a session before it runs: for each step the calls, the documents they become, the artifacts they read, the tokens and the cost to expect, and the cost if every answer and every text of an earlier step were as long as may be, at the dearest price of each model; after a run what it took beside them. Calls that repeat a failed one, go on with an answer or condense texts are not foreseen. Costs are in dollars.';
+
+create function explain_total(session uuid, stage text default null)
+    returns table (
+        calls bigint, documents bigint, input_tokens bigint, output_tokens bigint, cost numeric, worst_cost numeric,
+        actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select sum(e.calls)::bigint, sum(e.documents)::bigint, sum(e.input_tokens)::bigint, sum(e.output_tokens)::bigint, sum(e.cost), sum(e.worst_cost),
+           sum(e.actual_calls)::bigint, sum(e.actual_input_tokens)::bigint, sum(e.actual_output_tokens)::bigint, sum(e.actual_cost)
+    from _explain_session(explain_total.session, explain_total.stage) as e
+$$;
+comment on function explain_total(uuid, text) is 'What explain() says of all steps of a session, or of a stage, together. Costs are in dollars.';

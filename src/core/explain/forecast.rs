@@ -1,0 +1,403 @@
+//! Decides how many tokens the calls of each step will read and write, and how many at the most.
+//!
+//! What a call reads is its real prompt: the template is rendered, and what stands in it is counted as the model counts it. A text
+//! that is there counts as it is. A text that will be made is as long as such texts became before: those of the same step and model,
+//! else those of the step by whichever model, else what the step asks for lets expect ([`crate::provider::expected`]). So it is with
+//! what a call writes. Never asks a model, never counts a call that goes on with an answer, mends one or condenses texts.
+
+use super::library::Library;
+use super::mark::{marked, unmarked};
+use super::{StagePlan, renamed};
+use crate::context::Window;
+use crate::definition::{Definition, Document, Manuscript, Turn};
+use crate::json;
+use crate::plan::{Child, Source};
+use crate::provider::expected::{Asked, expected};
+use crate::recipe::{Makes, SEED_PROMPT, Step};
+use crate::render::{FrontMatter, body};
+use crate::tokens::Measure;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// So many prompts of a step are rendered that read equally many texts; the others are like them.
+const SAMPLES: u64 = 4;
+
+/// A model as far as tokens depend on it.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// Its name.
+    pub name: String,
+    /// The wire format of its provider.
+    pub api: String,
+    /// Its settings.
+    pub settings: Value,
+    /// How its tokens are counted.
+    pub measure: Measure,
+    /// The most tokens it reads.
+    pub context_window: u64,
+    /// The most tokens it writes.
+    pub max_output_tokens: u64,
+}
+
+/// A text that is there.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// The id that plans know it by.
+    pub id: String,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The text.
+    pub content: String,
+}
+
+/// What a step by a model came to before.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// The stage.
+    pub stage: String,
+    /// The step.
+    pub step_key: String,
+    /// The model.
+    pub model: String,
+    /// Whether it is what this session made, in a stage that is complete: then it is what later stages read.
+    pub is_own: bool,
+    /// What an answer took, in tokens.
+    pub output_tokens: f64,
+    /// Those of them that were only thought.
+    pub reasoning_tokens: f64,
+    /// One of the texts as others read it.
+    pub text: String,
+    /// The JSON it was rendered from.
+    pub json: Option<String>,
+    /// How much longer they were than this one.
+    pub scale: f64,
+}
+
+/// What an estimate stands on.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// The process.
+    pub definition: &'a Definition,
+    /// The iteration that is asked about.
+    pub iteration: i32,
+    /// What the user asked for.
+    pub request: Arc<str>,
+    /// The texts that are there.
+    pub given: Vec<Given>,
+    /// The models that are asked.
+    pub models: Vec<Model>,
+    /// The longest answers that stages want, where they want any.
+    pub limits: BTreeMap<String, u64>,
+    /// The part of a window that may be filled.
+    pub safety: f64,
+    /// What there was before.
+    pub past: Vec<Past>,
+}
+
+/// The tokens of all calls of a step by a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Read.
+    pub input: u64,
+    /// Written, those only thought included.
+    pub output: u64,
+    /// Only thought.
+    pub reasoning: u64,
+    /// Read at the most: every text of an earlier step as long as it may be, as far as the window lets it in.
+    pub most_input: u64,
+    /// Written at the most.
+    pub most_output: u64,
+}
+
+/// A step of a stage, by a model.
+type Writing<'a> = (&'a str, &'a str, &'a str);
+
+/// The tokens of every step of these plans, by stage, step and model.
+pub fn forecast<'a>(plans: &'a [StagePlan<'_>], ground: &'a Ground<'_>) -> HashMap<Writing<'a>, Tokens> {
+    let mut desk = Desk::new(ground);
+    let mut all: HashMap<Writing<'a>, Tokens> = HashMap::new();
+    for plan in plans {
+        desk.open(plan);
+        let steps: HashMap<&str, &Step> = plan.recipe.steps.iter().map(|step| (step.key.as_str(), step)).collect();
+        for child in &plan.children {
+            let model = ground.models.iter().find(|model| model.name == child.model);
+            if let (Some(step), Some(model)) = (steps.get(child.step_key.as_str()), model) {
+                let call = Call { stage: plan.slug, step, model, child };
+                let tokens = all.entry(call.writing()).or_default();
+                desk.add(&call, tokens);
+            }
+        }
+        desk.close(plan);
+    }
+    all
+}
+
+/// One call.
+struct Call<'a> {
+    stage: &'a str,
+    step: &'a Step,
+    model: &'a Model,
+    child: &'a Child,
+}
+
+impl<'a> Call<'a> {
+    fn writing(&self) -> Writing<'a> {
+        (self.stage, &self.step.key, &self.model.name)
+    }
+}
+
+/// What the prompts of a step by a model have in common that read equally many texts.
+#[derive(Default)]
+struct Sample {
+    count: u64,
+    /// The tokens around the texts, and those of the answers, of all samples together.
+    frame: u64,
+    output: u64,
+    /// How often each text stands in the prompt, the request last.
+    times: Vec<u64>,
+}
+
+/// What is known of an answer.
+struct Answer<'a> {
+    past: Option<&'a Past>,
+    reasoning: u64,
+    /// The text that others read, and the JSON of it.
+    whole: usize,
+    json: Option<String>,
+    scale: f64,
+    most: u64,
+    parts: HashMap<&'a str, usize>,
+}
+
+/// A source with the step that makes it, where one does.
+type Origin<'a> = (&'a Source, Option<(&'a str, &'a str)>);
+
+struct Desk<'a> {
+    ground: &'a Ground<'a>,
+    library: Library,
+    given: HashMap<&'a str, &'a Given>,
+    /// The numbers of texts that are there, by id and part.
+    known: HashMap<(&'a str, Option<&'a str>), usize>,
+    past: HashMap<(bool, Writing<'a>), &'a Past>,
+    /// By the id that later stages know it by, which step made a text.
+    makers: HashMap<String, (&'a str, &'a str)>,
+    /// The model that began a lineage.
+    founders: HashMap<String, &'a str>,
+    answers: HashMap<Writing<'a>, Answer<'a>>,
+    samples: HashMap<(Writing<'a>, usize), Sample>,
+    /// What the stage at hand may read.
+    sources: HashMap<&'a str, Origin<'a>>,
+    seed: usize,
+}
+
+impl<'a> Desk<'a> {
+    fn new(ground: &'a Ground<'a>) -> Self {
+        let past = ground.past.iter().map(|past| {
+            let writing = (past.stage.as_str(), past.step_key.as_str(), past.model.as_str());
+            ((past.is_own, writing), past)
+        });
+        Self {
+            library: Library::new(&ground.request),
+            given: ground.given.iter().map(|given| (given.id.as_str(), given)).collect(),
+            known: HashMap::new(),
+            past: past.collect(),
+            makers: HashMap::new(),
+            founders: HashMap::new(),
+            answers: HashMap::new(),
+            samples: HashMap::new(),
+            sources: HashMap::new(),
+            seed: Library::REQUEST,
+            ground,
+        }
+    }
+
+    /// Begins a stage.
+    fn open(&mut self, plan: &'a StagePlan<'_>) {
+        let seed = self.ground.definition.seed_prompt(plan.slug, self.ground.iteration, &self.ground.request);
+        self.seed = self.library.add(seed.unwrap_or_default());
+        let before =
+            plan.sources.iter().map(|source| (source.id.as_str(), (source, self.makers.get(&source.id).copied())));
+        let own = plan.products.iter().zip(&plan.children);
+        let own = own.map(|(source, child)| (source.id.as_str(), (source, Some((plan.slug, child.step_key.as_str())))));
+        self.sources = before.chain(own).collect();
+        for (source, child) in plan.products.iter().zip(&plan.children).filter(|(_, child)| child.starts_lineage) {
+            self.founders.insert(source.id.clone(), &child.model);
+            self.founders.insert(renamed(plan.slug, &source.id), &child.model);
+        }
+    }
+
+    /// Leaves a stage: what it made is for later ones.
+    fn close(&mut self, plan: &'a StagePlan<'_>) {
+        for (source, child) in plan.products.iter().zip(&plan.children) {
+            self.makers.insert(renamed(plan.slug, &source.id), (plan.slug, &child.step_key));
+        }
+    }
+
+    /// Adds one call.
+    fn add(&mut self, call: &Call<'a>, tokens: &mut Tokens) {
+        let (model, measure) = (call.model, &call.model.measure);
+        let limit = self.ground.limits.get(call.stage).copied();
+        let most_output = limit.map_or(model.max_output_tokens, |most| most.min(model.max_output_tokens));
+        let window =
+            Window { tokens: model.context_window, output: most_output, safety: self.ground.safety, ratio: 1.0 };
+        let texts: Vec<(&'a Source, usize)> = self.texts(call.child);
+        let key = (call.writing(), texts.len());
+        if self.samples.get(&key).is_none_or(|sample| sample.count < SAMPLES) {
+            let (frame, times, output) = self.sample(call, &texts, most_output);
+            let sample = self.samples.entry(key).or_default();
+            sample.count += 1;
+            sample.frame += frame;
+            sample.output += output;
+            sample.times = times;
+        }
+        let Some(sample) = self.samples.get(&key) else { return };
+        let (mut read, mut most_read, mut to_come) = (sample.frame / sample.count, sample.frame / sample.count, 0);
+        let numbers = texts.iter().map(|(_, number)| *number).chain([Library::REQUEST]);
+        for (number, times) in numbers.zip(&sample.times) {
+            let counted = self.library.counted(number, measure);
+            read += counted * times;
+            match self.library.text(number).most {
+                Some(most) => to_come += most * times,
+                None => most_read += counted * times,
+            }
+        }
+        let output = sample.output / sample.count;
+        let input = measure.estimate(read).min(window.limit());
+        tokens.input += input;
+        tokens.output += output;
+        tokens.reasoning += self.answers.get(&call.writing()).map_or(0, |answer| answer.reasoning.min(output));
+        tokens.most_input += (measure.at_most(most_read) + to_come).min(window.limit()).max(input);
+        tokens.most_output += most_output.max(output);
+    }
+
+    /// Renders the prompt of a call: the tokens around its texts, how often each stands there, and the tokens of the answer.
+    fn sample(&mut self, call: &Call<'a>, texts: &[(&'a Source, usize)], most: u64) -> (u64, Vec<u64>, u64) {
+        let ground = self.ground;
+        let numbers: Vec<usize> = texts.iter().map(|(_, number)| *number).chain([Library::REQUEST]).collect();
+        let stands = |at: usize| -> Arc<str> { marked(&self.library.text(numbers[at]).glimpse, at).into() };
+        let documents = texts.iter().zip(&call.child.inputs).enumerate().map(|(at, ((source, _), input))| {
+            let founder = source.lineage_id.as_ref().and_then(|id| self.founders.get(id).copied());
+            Document {
+                r#type: source.r#type.clone(),
+                role: input.role.clone(),
+                name: self.given.get(source.id.as_str()).and_then(|given| given.name.clone()),
+                stage: source.stage.clone(),
+                author: source.model.clone(),
+                reviewer: source.reviewer.clone(),
+                about: founder.filter(|model| Some(*model) != source.model.as_deref()).map(str::to_owned),
+                document_key: source.document_key.clone(),
+                content: stands(at),
+            }
+        });
+        let turn = Turn {
+            stage: call.stage.to_owned(),
+            iteration: ground.iteration,
+            step_key: call.step.key.clone(),
+            model: call.model.name.clone(),
+            is_combine: false,
+            documents: documents.collect(),
+            original_user_request: stands(texts.len()),
+        };
+        // What cannot be rendered will not be sent; what it would read is still told.
+        let messages = ground.definition.messages(&turn).unwrap_or_default();
+        let glimpses: Vec<&str> = numbers.iter().map(|number| self.library.text(*number).glimpse.as_str()).collect();
+        let (bare, times) = match messages.is_empty() {
+            true => (Vec::new(), vec![1; numbers.len()]),
+            false => unmarked(&messages, &glimpses),
+        };
+        let frame = call.model.measure.counted(&bare).saturating_sub(times.iter().sum());
+        (frame, times, self.answer(call, &messages, most))
+    }
+
+    /// The tokens of the answer; what others will read of it is put into the library the first time.
+    fn answer(&mut self, call: &Call<'a>, messages: &[crate::prompt::Message], most: u64) -> u64 {
+        let writing = call.writing();
+        let shape = call.step.content_to_include.as_ref().filter(|_| call.step.makes() != Makes::Text);
+        let model = call.model;
+        let asked = Asked { api: &model.api, model: &model.name, settings: &model.settings, content: shape, messages };
+        if let Some(past) = self.answers.get(&writing).and_then(|answer| answer.past) {
+            return past.output_tokens.round() as u64;
+        }
+        let past = self.past_of(&writing, model);
+        let (mut text, mut json, mut scale) = (String::new(), None, 1.0);
+        let (output, reasoning) = match past {
+            Some(past) => {
+                (text, json, scale) = (past.text.clone(), past.json.clone(), past.scale);
+                (past.output_tokens.round() as u64, past.reasoning_tokens.round() as u64)
+            }
+            None => {
+                let expected = expected(&asked);
+                let reasoning = expected.reasoning_tokens.min(most);
+                let room = expected.cut_after.unwrap_or(u64::MAX).min(most - reasoning);
+                let output = reasoning + model.measure.text(&expected.text).min(room);
+                if !self.answers.contains_key(&writing) {
+                    (text, json) = self.read_by_others(call, expected.text);
+                }
+                (output, reasoning)
+            }
+        };
+        if !self.answers.contains_key(&writing) {
+            if let Some(own) = self.past.get(&(true, writing)) {
+                (text, json, scale) = (own.text.clone(), own.json.clone(), own.scale);
+            }
+            let whole = self.library.put(text, scale, Some(most));
+            self.answers.insert(writing, Answer { past, reasoning, whole, json, scale, most, parts: HashMap::new() });
+        }
+        output
+    }
+
+    /// What the same step came to before: by the model, else by any. The simulator is known better than from others.
+    fn past_of(&self, writing: &Writing<'a>, model: &Model) -> Option<&'a Past> {
+        let (stage, step, _) = *writing;
+        self.past.get(&(false, *writing)).copied().or_else(|| {
+            let of_step = |past: &&Past| !past.is_own && (past.stage.as_str(), past.step_key.as_str()) == (stage, step);
+            self.ground.past.iter().find(of_step).filter(|_| model.api != "simulator")
+        })
+    }
+
+    /// An answer as others read it, and the JSON of it.
+    fn read_by_others(&self, call: &Call<'_>, answer: String) -> (String, Option<String>) {
+        let makes = call.step.makes();
+        let Some(value) = json::close(&answer).filter(|_| makes != Makes::Text) else { return (answer, None) };
+        let content = value.to_string();
+        if makes != Makes::Document {
+            return (content.clone(), Some(content));
+        }
+        let document = call.step.document_key.clone().unwrap_or_else(|| call.step.output_type.clone());
+        let front = FrontMatter { stage: call.stage.to_owned(), document, ..FrontMatter::default() };
+        let manuscript = Manuscript { step_key: call.step.key.clone(), front, content: content.clone() };
+        let made = self.ground.definition.document(&manuscript);
+        (body(&made.markdown).to_owned(), Some(content))
+    }
+
+    /// What a call reads, each with the number of its text.
+    fn texts(&mut self, child: &'a Child) -> Vec<(&'a Source, usize)> {
+        let inputs = child.inputs.iter().filter_map(|input| {
+            let (source, maker) = *self.sources.get(input.artifact.as_str())?;
+            Some((source, maker, input.part.as_deref()))
+        });
+        let inputs: Vec<_> = inputs.collect();
+        inputs.into_iter().map(|(source, maker, part)| (source, self.number(source, maker, part))).collect()
+    }
+
+    fn number(&mut self, source: &'a Source, maker: Option<(&'a str, &'a str)>, part: Option<&'a str>) -> usize {
+        let writer = source.model.as_deref().unwrap_or_default();
+        if let Some((stage, step)) = maker
+            && let Some(answer) = self.answers.get_mut(&(stage, step, writer))
+        {
+            let (Some(part), Some(json)) = (part, &answer.json) else { return answer.whole };
+            let (scale, most) = (answer.scale, answer.most);
+            let put = || self.library.put(json::part(json, part), scale, Some(most));
+            return *answer.parts.entry(part).or_insert_with(put);
+        }
+        match self.given.get(source.id.as_str()) {
+            Some(given) => {
+                let content = || part.map_or_else(|| given.content.clone(), |part| json::part(&given.content, part));
+                *self.known.entry((&given.id, part)).or_insert_with(|| self.library.add(content()))
+            }
+            None if source.r#type == SEED_PROMPT => self.seed,
+            None => Library::REQUEST,
+        }
+    }
+}

@@ -16,6 +16,7 @@ mod documents;
 mod dump;
 mod dump_rows;
 mod essay;
+mod explain;
 mod failures;
 mod fences;
 mod files;

@@ -11,7 +11,8 @@ use super::{StagePlan, renamed};
 use crate::context::Window;
 use crate::definition::{Definition, Document, Manuscript, Turn};
 use crate::json;
-use crate::plan::{Child, Source};
+use crate::plan::{Child, ChildInput, Source};
+use crate::prompt::Message;
 use crate::provider::expected::{Asked, expected};
 use crate::recipe::{Makes, SEED_PROMPT, Step};
 use crate::render::{FrontMatter, body};
@@ -170,6 +171,13 @@ struct Answer<'a> {
     parts: HashMap<&'a str, usize>,
 }
 
+/// A text that a call reads, by its number, and what the prompt calls it.
+struct Reading<'a> {
+    source: &'a Source,
+    role: &'a str,
+    number: usize,
+}
+
 /// A source with the step that makes it, where one does.
 type Origin<'a> = (&'a Source, Option<(&'a str, &'a str)>);
 
@@ -241,7 +249,7 @@ impl<'a> Desk<'a> {
         let most_output = limit.map_or(model.max_output_tokens, |most| most.min(model.max_output_tokens));
         let window =
             Window { tokens: model.context_window, output: most_output, safety: self.ground.safety, ratio: 1.0 };
-        let texts: Vec<(&'a Source, usize)> = self.texts(call.child);
+        let texts = self.texts(call.child);
         let key = (call.writing(), texts.len());
         if self.samples.get(&key).is_none_or(|sample| sample.count < SAMPLES) {
             let (frame, times, output) = self.sample(call, &texts, most_output);
@@ -253,7 +261,7 @@ impl<'a> Desk<'a> {
         }
         let Some(sample) = self.samples.get(&key) else { return };
         let (mut read, mut most_read, mut to_come) = (sample.frame / sample.count, sample.frame / sample.count, 0);
-        let numbers = texts.iter().map(|(_, number)| *number).chain([Library::REQUEST]);
+        let numbers = texts.iter().map(|text| text.number).chain([Library::REQUEST]);
         for (number, times) in numbers.zip(&sample.times) {
             let counted = self.library.counted(number, measure);
             read += counted * times;
@@ -272,15 +280,15 @@ impl<'a> Desk<'a> {
     }
 
     /// Renders the prompt of a call: the tokens around its texts, how often each stands there, and the tokens of the answer.
-    fn sample(&mut self, call: &Call<'a>, texts: &[(&'a Source, usize)], most: u64) -> (u64, Vec<u64>, u64) {
+    fn sample(&mut self, call: &Call<'a>, texts: &[Reading<'a>], most: u64) -> (u64, Vec<u64>, u64) {
         let ground = self.ground;
-        let numbers: Vec<usize> = texts.iter().map(|(_, number)| *number).chain([Library::REQUEST]).collect();
+        let numbers: Vec<usize> = texts.iter().map(|text| text.number).chain([Library::REQUEST]).collect();
         let stands = |at: usize| -> Arc<str> { marked(&self.library.text(numbers[at]).glimpse, at).into() };
-        let documents = texts.iter().zip(&call.child.inputs).enumerate().map(|(at, ((source, _), input))| {
+        let documents = texts.iter().enumerate().map(|(at, Reading { source, role, .. })| {
             let founder = source.lineage_id.as_ref().and_then(|id| self.founders.get(id).copied());
             Document {
                 r#type: source.r#type.clone(),
-                role: input.role.clone(),
+                role: (*role).to_owned(),
                 name: self.given.get(source.id.as_str()).and_then(|given| given.name.clone()),
                 stage: source.stage.clone(),
                 author: source.model.clone(),
@@ -311,7 +319,7 @@ impl<'a> Desk<'a> {
     }
 
     /// The tokens of the answer; what others will read of it is put into the library the first time.
-    fn answer(&mut self, call: &Call<'a>, messages: &[crate::prompt::Message], most: u64) -> u64 {
+    fn answer(&mut self, call: &Call<'a>, messages: &[Message], most: u64) -> u64 {
         let writing = call.writing();
         let shape = call.step.content_to_include.as_ref().filter(|_| call.step.makes() != Makes::Text);
         let model = call.model;
@@ -372,13 +380,12 @@ impl<'a> Desk<'a> {
     }
 
     /// What a call reads, each with the number of its text.
-    fn texts(&mut self, child: &'a Child) -> Vec<(&'a Source, usize)> {
-        let inputs = child.inputs.iter().filter_map(|input| {
+    fn texts(&mut self, child: &'a Child) -> Vec<Reading<'a>> {
+        let read = |input: &'a ChildInput| {
             let (source, maker) = *self.sources.get(input.artifact.as_str())?;
-            Some((source, maker, input.part.as_deref()))
-        });
-        let inputs: Vec<_> = inputs.collect();
-        inputs.into_iter().map(|(source, maker, part)| (source, self.number(source, maker, part))).collect()
+            Some(Reading { source, role: &input.role, number: self.number(source, maker, input.part.as_deref()) })
+        };
+        child.inputs.iter().filter_map(read).collect()
     }
 
     fn number(&mut self, source: &'a Source, maker: Option<(&'a str, &'a str)>, part: Option<&'a str>) -> usize {

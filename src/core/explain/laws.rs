@@ -2,6 +2,8 @@
 //!
 //! They decide nothing. The planner is asked again, stage by stage and job by job, and must give what [`super::explain`] said.
 
+mod tokens;
+
 use super::*;
 use crate::plan::plan_step;
 use proptest::prelude::{any, prop_assert_eq, proptest};

@@ -5,6 +5,7 @@
 
 mod going_on;
 mod json;
+mod length;
 
 use super::*;
 use crate::prompt::Role;

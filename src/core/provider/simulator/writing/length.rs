@@ -112,15 +112,10 @@ impl Means {
 }
 
 impl Pen<'_> {
-    fn expected_introduction(&self, sentence: Size) -> Size {
-        let about = format!(
-            "{}{} takes up the request “{}” {}.",
-            self.mark,
-            self.model,
-            excerpt(&self.brief.request, 160),
-            self.voice.manner
-        );
-        Size::of(&about) + sentence
+    /// The introduction up to the sentence that ends it: others quote it, so it stands here as it will.
+    fn expected_introduction(&self) -> String {
+        let request = excerpt(&self.brief.request, 160);
+        format!("{}{} takes up the request “{request}” {}.", self.mark, self.model, self.voice.manner)
     }
 
     /// JSON of this shape, as long as the one that would be written.
@@ -133,11 +128,13 @@ impl Pen<'_> {
             done += room.units() as f64;
             let due = (self.words as f64 * done / units).floor();
             let was_first = std::mem::take(&mut is_first);
-            let mut size = match (was_first, place.begins_document) {
-                (true, _) => Size::of(&format!("{}.", self.title())) + self.expected_introduction(sentence),
-                (false, true) => Size::of(&self.mark),
-                (false, false) => Size::default(),
+            let begun = match (was_first, place.begins_document) {
+                (true, _) => format!("{}. {} ", self.title(), self.expected_introduction()),
+                (false, true) => self.mark.clone(),
+                (false, false) => String::new(),
             };
+            written += Size::of(&begun).words;
+            let mut size = if was_first { sentence } else { Size::default() };
             let left = |size: &Size| due - written - size.words;
             if room == Room::Label || left(&size) < SENTENCE as f64 {
                 if !was_first {
@@ -153,7 +150,7 @@ impl Pen<'_> {
                 size = size + sentence * (room / sentence.words).ceil().max(0.0);
             }
             written += size.words;
-            size.filler()
+            begun + &size.filler()
         })
     }
 
@@ -161,7 +158,7 @@ impl Pen<'_> {
     pub(in super::super) fn expected_document(&self) -> String {
         let means = Means::of(self);
         let sentence = means.frame(self.frames.sentences);
-        let mut out = format!("# {}\n\n{}\n", self.title(), self.expected_introduction(sentence).filler());
+        let mut out = format!("# {}\n\n{} {}\n", self.title(), self.expected_introduction(), sentence.filler());
         if !self.brief.sources.is_empty() {
             out += &format!("\n## {}\n\n", self.voice.sources);
             let remark = means.frame(self.frames.remarks).filler();

@@ -1,0 +1,91 @@
+//! What earlier sessions teach: how long the answers of a model and a step become, and whose sessions teach whom.
+
+use super::*;
+
+fn by_step(client: &mut Client, session: Uuid, column: &str) -> Vec<(String, i64)> {
+    let rows =
+        client.query(&format!("select step_key, {column} from dialectic.explain($1)"), &[&session]).expect("explain");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+#[test]
+fn a_session_is_foretold_by_those_before_it() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    define(&mut client);
+    for (process, models_asked) in [
+        ("dialectic", &["wordy", "thinker"][..]),
+        ("essay", &["plain", "wordy", "marked"]),
+        ("decision", &["plain", "marked"]),
+    ] {
+        for (nth, request) in [
+            SHORT,
+            "Is the sea level a matter of opinion?",
+            "Design a timetable for a ferry across the fjord in winter.",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let session =
+                start(&mut client, process, models_asked, request, &["A ladder is long.", "A spade is short."]);
+            foretold(&mut client, &format!("{process} by {models_asked:?}, session {nth}"), session, 7.0);
+        }
+    }
+}
+
+#[test]
+fn a_habit_that_no_setting_tells_is_learned_from_the_session_before() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    define(&mut client);
+    let before = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
+    run(&mut client, before);
+    // From now on it is told nothing of how long the answers are.
+    client
+        .execute("select dialectic.add_model('wordy', 'openai', 'gpt-5', input_price => 2, output_price => 8)", &[])
+        .expect("another model of that name");
+    let session = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
+    assert_eq!(by_step(&mut client, session, "output_tokens"), by_step(&mut client, before, "actual_output_tokens"));
+}
+
+#[test]
+fn a_model_without_a_history_is_expected_to_write_as_others_did_and_without_any_as_the_step_asks() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    define(&mut client);
+    let guessed = start(&mut client, "decision", &["gpt-5-nano"], SHORT, &["A text."]);
+    let prior = by_step(&mut client, guessed, "output_tokens");
+    assert!(prior.iter().all(|(_, tokens)| (50..5_000).contains(tokens)), "{prior:?}");
+    let before = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
+    run(&mut client, before);
+    let written = by_step(&mut client, before, "actual_output_tokens");
+    assert_eq!(by_step(&mut client, guessed, "output_tokens"), written, "as others did");
+    assert_ne!(written, prior);
+    // The simulator is known from its settings, and better than from others.
+    let plain = start(&mut client, "decision", &["plain"], SHORT, &["A text."]);
+    foretold(&mut client, "another model of the simulator", plain, 7.0);
+}
+
+#[test]
+fn nobody_learns_from_the_sessions_of_others() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    define(&mut client);
+    let roles = ["explain_one", "explain_two"];
+    let mut told = Vec::new();
+    for role in roles {
+        let mut own = database.connect_as(role);
+        client.execute("select dialectic.grant_user($1::text::name)", &[&role]).expect("grant_user");
+        let guessed = start(&mut own, "decision", &["gpt-5-nano"], SHORT, &["A text."]);
+        told.push(by_step(&mut own, guessed, "output_tokens"));
+        let session = start(&mut own, "decision", &["wordy"], SHORT, &["A text."]);
+        own.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
+        work(&mut client);
+        assert_ne!(by_step(&mut own, guessed, "output_tokens"), told[told.len() - 1], "{role} learns from its own");
+    }
+    assert_eq!(told[0], told[1], "and from nobody else");
+}

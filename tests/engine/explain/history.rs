@@ -29,7 +29,7 @@ fn a_session_is_foretold_by_those_before_it() {
         {
             let session =
                 start(&mut client, process, models_asked, request, &["A ladder is long.", "A spade is short."]);
-            foretold(&mut client, &format!("{process} by {models_asked:?}, session {nth}"), session, 7.0);
+            foretold(&mut client, &format!("{process} by {models_asked:?}, session {nth}"), session, 5.0);
         }
     }
 }
@@ -66,7 +66,7 @@ fn a_model_without_a_history_is_expected_to_write_as_others_did_and_without_any_
     assert_ne!(written, prior);
     // The simulator is known from its settings, and better than from others.
     let plain = start(&mut client, "decision", &["plain"], SHORT, &["A text."]);
-    foretold(&mut client, "another model of the simulator", plain, 7.0);
+    foretold(&mut client, "another model of the simulator", plain, 5.0);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::definition::{Definition, Document, Turn};
 use crate::tokens::Measure;
+use proptest::prelude::prop_assert;
 use std::collections::HashMap;
 
 const REQUEST: &str = "Plan a lending library for garden tools.";
@@ -205,11 +206,13 @@ fn at_the_most_every_answer_is_as_long_as_it_may_be_and_no_prompt_is_longer_than
     let (claim, whole) = (of(&forecast, "claim", "m"), of(&forecast, "whole", "m"));
     assert_eq!((claim.most_input, claim.most_output), (claim.input, 4_000), "it reads nothing that is to come");
     assert!((16_000..16_200).contains(&whole.most_input), "four texts to come: {whole:?}");
-    ground.limits = [("first".to_owned(), 100), ("second".to_owned(), 9_999_999)].into();
+    ground.limits = [("first".to_owned(), 800), ("second".to_owned(), 9_999_999)].into();
     let forecast = forecasted(&ground, &[]);
     let (claim, whole) = (of(&forecast, "claim", "m"), of(&forecast, "whole", "m"));
-    assert_eq!((claim.output, claim.most_output, whole.most_output), (100, 100, 4_000));
-    assert!((400..700).contains(&whole.most_input), "{whole:?}");
+    assert_eq!((claim.most_output, whole.most_output), (800, 4_000));
+    assert!((3_200..3_400).contains(&whole.most_input), "{whole:?}");
+    ground.limits = [("first".to_owned(), 100)].into();
+    assert_eq!(of(&forecasted(&ground, &[]), "claim", "m").output, 100, "it is cut there");
     ground.models[0].context_window = 300;
     let forecast = forecasted(&ground, &[]);
     assert_eq!(of(&forecast, "whole", "m").most_input, 300 * 98 / 100 - 75);

@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 1] = ["wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 51] = [
+const SURFACE: [(&str, &str); 52] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -58,6 +58,7 @@ const SURFACE: [(&str, &str); 51] = [
     ("job_request", "job"),
     ("complete_job", "job, claim_id, answer, finish_reason, usage"),
     ("explain", "session, stage"),
+    ("explain_total", "session, stage"),
     ("files", "id"),
     ("notifications_since", "id"),
     ("regenerate", "session, document_key, model, lineage"),

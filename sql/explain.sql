@@ -103,6 +103,7 @@ begin
     return jsonb_build_object(
         'iteration', seen.iteration,
         'safety', get_config('context_safety'),
+        'ratio', get_config('tier2_max_ratio'),
         'request', (select r.content from resources r
                     where r.project_id = seen.project_id and r.resource_type = 'initial_user_prompt' and r.job_id is null
                     order by r.version desc limit 1),
@@ -202,7 +203,7 @@ as $$
     select * from _explain_session(explain.session, explain.stage)
 $$;
 comment on function explain(uuid, text) is
-    'The plan of a session before it runs: for each step the calls, the documents they become, the artifacts they read, the tokens and the cost to expect, and the cost if every answer and every text of an earlier step were as long as may be, at the dearest price of each model; after a run what it took beside them. Calls that repeat a failed one, go on with an answer or condense texts are not foreseen. Costs are in dollars.';
+    'The plan of a session before it runs: for each step the calls, the documents they become, the artifacts they read, the tokens and the cost to expect, and the cost if every answer and every text of an earlier step were as long as may be, at the dearest price of each model; after a run what it took beside them. Calls that repeat a failed one or go on with an answer are not foreseen; those that condense texts which do not fit are in tokens and costs as far as they are to be expected, and not in calls. Costs are in dollars.';
 
 create function explain_total(session uuid, stage text default null)
     returns table (

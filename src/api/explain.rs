@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 struct Facts {
     iteration: i32,
     safety: f64,
+    ratio: f64,
     request: Option<String>,
     models: Vec<Asked>,
     limits: BTreeMap<String, u64>,
@@ -141,6 +142,7 @@ pub(crate) fn _explain(
         models: facts.models.into_iter().map(Model::from).collect(),
         limits: facts.limits,
         safety: facts.safety,
+        ratio: facts.ratio,
         past: facts.past.into_iter().map(Past::from).collect(),
     };
     let rows = deep(|| {

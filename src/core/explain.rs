@@ -7,17 +7,20 @@
 //! | module | decides |
 //! |---|---|
 //! | `forecast` | how many tokens the calls of each step read and write, as they will be and at the most |
+//! | `ground` | nothing: what an estimate stands on, and what it comes to |
 //! | `library` | the texts that calls read, those that are there and those that stand in for others, and their tokens |
 //! | `mark` | how a text that is counted elsewhere stands in a prompt |
 
 mod forecast;
+mod ground;
 mod library;
 mod mark;
 
 #[cfg(test)]
 mod laws;
 
-pub use forecast::{Given, Ground, Model, Past, Tokens, forecast};
+pub use forecast::forecast;
+pub use ground::{Given, Ground, Model, Past, Tokens};
 
 use crate::plan::{Child, PlanError, Source, plan, products};
 use crate::recipe::{FileType, INITIAL_USER_PROMPT, JobType, Origin, Recipe, SEED_PROMPT, Step, Strategy};

@@ -154,6 +154,32 @@ fn whatever_the_prompt_and_the_texts_are_the_tokens_are_foretold() {
 }
 
 #[test]
+fn what_it_takes_to_condense_texts_that_do_not_fit_is_foretold_too() {
+    let database = Database::new();
+    let mut client = database.connect();
+    define(&mut client);
+    let settings = json!({"answer_words": 420, "thinks_tokens": 50});
+    client
+        .execute(
+            "select dialectic.add_model('narrow', 'simulator', settings => $1, context_window => 5000, max_output_tokens => 1000)",
+            &[&settings],
+        )
+        .expect("a model");
+    let texts = [
+        "A lathe is loud.",
+        "A saw is louder.",
+        "A drill is not.",
+        "A file is slow.",
+        "Glue is slower.",
+        "Nails are quick.",
+    ];
+    let session = start(&mut client, "decision", &["narrow"], "What shall the workshop buy?", &texts);
+    foretold(&mut client, "decision in a small window", session, 10.0);
+    let condensed = "select count(*) from dialectic.jobs where session_id = $1 and kind = 'combine'";
+    assert!(one::<i64>(&mut client, condensed, &[&session]) > 1);
+}
+
+#[test]
 fn the_total_is_the_sum_of_the_steps_and_a_stage_a_part_of_it() {
     let database = Database::by_hand();
     let mut client = database.connect();

@@ -3,113 +3,26 @@
 //! What a call reads is its real prompt: the template is rendered, and what stands in it is counted as the model counts it. A text
 //! that is there counts as it is. A text that will be made is as long as such texts became before: those of the same step and model,
 //! else those of the step by whichever model, else what the step asks for lets expect ([`crate::provider::expected`]). So it is with
-//! what a call writes. Never asks a model, never counts a call that goes on with an answer, mends one or condenses texts.
+//! what a call writes. Where texts do not fit, what it takes to condense them
+//! once is added. Never asks a model, never counts a call that goes on with an answer or mends one.
 
+use super::ground::{Given, Ground, Model, Past, Tokens};
 use super::library::Library;
 use super::mark::{marked, unmarked};
 use super::{StagePlan, renamed};
-use crate::context::Window;
-use crate::definition::{Definition, Document, Manuscript, Turn};
+use crate::context::{Piece, Window, groups};
+use crate::definition::{Document, Manuscript, Turn};
 use crate::json;
 use crate::plan::{Child, ChildInput, Source};
 use crate::prompt::Message;
 use crate::provider::expected::{Asked, expected};
-use crate::recipe::{Makes, SEED_PROMPT, Step};
+use crate::recipe::{HEADER_CONTEXT, Makes, Origin, SEED_PROMPT, Step};
 use crate::render::{FrontMatter, body};
-use crate::tokens::Measure;
-use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// So many prompts of a step are rendered that read equally many texts; the others are like them.
 const SAMPLES: u64 = 4;
-
-/// A model as far as tokens depend on it.
-#[derive(Debug, Clone)]
-pub struct Model {
-    /// Its name.
-    pub name: String,
-    /// The wire format of its provider.
-    pub api: String,
-    /// Its settings.
-    pub settings: Value,
-    /// How its tokens are counted.
-    pub measure: Measure,
-    /// The most tokens it reads.
-    pub context_window: u64,
-    /// The most tokens it writes.
-    pub max_output_tokens: u64,
-}
-
-/// A text that is there.
-#[derive(Debug, Clone)]
-pub struct Given {
-    /// The id that plans know it by.
-    pub id: String,
-    /// Its name, if it has one.
-    pub name: Option<String>,
-    /// The text.
-    pub content: String,
-}
-
-/// What a step by a model came to before.
-#[derive(Debug, Clone)]
-pub struct Past {
-    /// The stage.
-    pub stage: String,
-    /// The step.
-    pub step_key: String,
-    /// The model.
-    pub model: String,
-    /// Whether it is what this session made, in a stage that is complete: then it is what later stages read.
-    pub is_own: bool,
-    /// What an answer took, in tokens.
-    pub output_tokens: f64,
-    /// Those of them that were only thought.
-    pub reasoning_tokens: f64,
-    /// One of the texts as others read it.
-    pub text: String,
-    /// The JSON it was rendered from.
-    pub json: Option<String>,
-    /// How much longer they were than this one.
-    pub scale: f64,
-}
-
-/// What an estimate stands on.
-#[derive(Debug)]
-pub struct Ground<'a> {
-    /// The process.
-    pub definition: &'a Definition,
-    /// The iteration that is asked about.
-    pub iteration: i32,
-    /// What the user asked for.
-    pub request: Arc<str>,
-    /// The texts that are there.
-    pub given: Vec<Given>,
-    /// The models that are asked.
-    pub models: Vec<Model>,
-    /// The longest answers that stages want, where they want any.
-    pub limits: BTreeMap<String, u64>,
-    /// The part of a window that may be filled.
-    pub safety: f64,
-    /// What there was before.
-    pub past: Vec<Past>,
-}
-
-/// The tokens of all calls of a step by a model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tokens {
-    /// Read.
-    pub input: u64,
-    /// Written, those only thought included.
-    pub output: u64,
-    /// Only thought.
-    pub reasoning: u64,
-    /// Read at the most: every text of an earlier step as long as it may be, as far as the window lets it in.
-    pub most_input: u64,
-    /// Written at the most.
-    pub most_output: u64,
-}
 
 /// A step of a stage, by a model.
 type Writing<'a> = (&'a str, &'a str, &'a str);
@@ -157,6 +70,16 @@ struct Sample {
     output: u64,
     /// How often each text stands in the prompt, the request last.
     times: Vec<u64>,
+    /// What it takes to have those texts condensed, where they do not fit.
+    condensed: Option<Condensed>,
+}
+
+/// The tokens of calls that condense texts for another, and how many less that one reads then.
+#[derive(Clone, Copy, Default)]
+struct Condensed {
+    input: u64,
+    output: u64,
+    less: u64,
 }
 
 /// What is known of an answer.
@@ -167,11 +90,13 @@ struct Answer<'a> {
     whole: usize,
     json: Option<String>,
     scale: f64,
-    most: u64,
+    /// The most tokens it can have, where it is not there yet.
+    most: Option<u64>,
     parts: HashMap<&'a str, usize>,
 }
 
 /// A text that a call reads, by its number, and what the prompt calls it.
+#[derive(Clone, Copy)]
 struct Reading<'a> {
     source: &'a Source,
     role: &'a str,
@@ -179,7 +104,7 @@ struct Reading<'a> {
 }
 
 /// A source with the step that makes it, where one does.
-type Origin<'a> = (&'a Source, Option<(&'a str, &'a str)>);
+type Made<'a> = (&'a Source, Option<(&'a str, &'a str)>);
 
 struct Desk<'a> {
     ground: &'a Ground<'a>,
@@ -195,7 +120,7 @@ struct Desk<'a> {
     answers: HashMap<Writing<'a>, Answer<'a>>,
     samples: HashMap<(Writing<'a>, usize), Sample>,
     /// What the stage at hand may read.
-    sources: HashMap<&'a str, Origin<'a>>,
+    sources: HashMap<&'a str, Made<'a>>,
     seed: usize,
 }
 
@@ -247,12 +172,17 @@ impl<'a> Desk<'a> {
         let (model, measure) = (call.model, &call.model.measure);
         let limit = self.ground.limits.get(call.stage).copied();
         let most_output = limit.map_or(model.max_output_tokens, |most| most.min(model.max_output_tokens));
-        let window =
-            Window { tokens: model.context_window, output: most_output, safety: self.ground.safety, ratio: 1.0 };
+        let window = Window {
+            tokens: model.context_window,
+            output: most_output,
+            safety: self.ground.safety,
+            ratio: self.ground.ratio,
+        };
         let texts = self.texts(call.child);
         let key = (call.writing(), texts.len());
         if self.samples.get(&key).is_none_or(|sample| sample.count < SAMPLES) {
-            let (frame, times, output) = self.sample(call, &texts, most_output);
+            let (frame, times, messages) = self.rendered(call, &texts, false);
+            let output = self.answer(call, &messages, most_output);
             let sample = self.samples.entry(key).or_default();
             sample.count += 1;
             sample.frame += frame;
@@ -271,7 +201,19 @@ impl<'a> Desk<'a> {
             }
         }
         let output = sample.output / sample.count;
-        let input = measure.estimate(read).min(window.limit());
+        let mut input = measure.estimate(read);
+        if measure.at_most(read) > window.limit() {
+            let condensed = sample.condensed.or_else(|| self.condensed(call, &texts, input, &window));
+            if let Some(sample) = self.samples.get_mut(&key) {
+                sample.condensed = condensed;
+            }
+            let condensed = condensed.unwrap_or_default();
+            tokens.input += condensed.input;
+            tokens.output += condensed.output;
+            tokens.most_input += condensed.input;
+            tokens.most_output += condensed.output;
+            input = input.saturating_sub(condensed.less).min(window.limit());
+        }
         tokens.input += input;
         tokens.output += output;
         tokens.reasoning += self.answers.get(&call.writing()).map_or(0, |answer| answer.reasoning.min(output));
@@ -279,8 +221,41 @@ impl<'a> Desk<'a> {
         tokens.most_output += most_output.max(output);
     }
 
-    /// Renders the prompt of a call: the tokens around its texts, how often each stands there, and the tokens of the answer.
-    fn sample(&mut self, call: &Call<'a>, texts: &[Reading<'a>], most: u64) -> (u64, Vec<u64>, u64) {
+    /// What it takes to have the texts of a call condensed that do not fit; nothing where it would fail.
+    fn condensed(&mut self, call: &Call<'a>, texts: &[Reading<'a>], total: u64, window: &Window) -> Option<Condensed> {
+        let (model, measure) = (call.model, &call.model.measure);
+        let mut count = |number| measure.estimate(self.library.counted(number, measure));
+        let request = count(Library::REQUEST);
+        let pieces = texts.iter().map(|text| Piece {
+            tokens: count(text.number),
+            may_shrink: Origin::of(&text.source.r#type) != Origin::Prompt && text.source.r#type != HEADER_CONTEXT,
+            depth: 0,
+        });
+        let pieces: Vec<Piece> = pieces.collect();
+        let mut condensed = Condensed::default();
+        for group in groups(total, request, &pieces, window).ok()? {
+            let members: Vec<Reading<'a>> = group.iter().map(|at| texts[*at]).collect();
+            let (frame, _, messages) = self.rendered(call, &members, true);
+            let shrunk: u64 = group.iter().map(|at| pieces[*at].tokens).sum();
+            let asked = Asked {
+                api: &model.api,
+                model: &model.name,
+                settings: &model.settings,
+                content: None,
+                messages: &messages,
+            };
+            let expected = expected(&asked);
+            let text = measure.text(&expected.text).min(window.output);
+            condensed.input += measure.estimate(frame) + request + shrunk;
+            condensed.output += expected.reasoning_tokens.min(window.output) + text;
+            condensed.less += shrunk.saturating_sub(text);
+        }
+        Some(condensed)
+    }
+
+    /// The prompt of a call, or of one that condenses texts for it: the tokens around its texts, how often each stands there, the
+    /// request last, and the messages with the first words of each.
+    fn rendered(&self, call: &Call<'a>, texts: &[Reading<'a>], is_combine: bool) -> (u64, Vec<u64>, Vec<Message>) {
         let ground = self.ground;
         let numbers: Vec<usize> = texts.iter().map(|text| text.number).chain([Library::REQUEST]).collect();
         let stands = |at: usize| -> Arc<str> { marked(&self.library.text(numbers[at]).glimpse, at).into() };
@@ -303,7 +278,7 @@ impl<'a> Desk<'a> {
             iteration: ground.iteration,
             step_key: call.step.key.clone(),
             model: call.model.name.clone(),
-            is_combine: false,
+            is_combine,
             documents: documents.collect(),
             original_user_request: stands(texts.len()),
         };
@@ -315,7 +290,7 @@ impl<'a> Desk<'a> {
             false => unmarked(&messages, &glimpses),
         };
         let frame = call.model.measure.counted(&bare).saturating_sub(times.iter().sum());
-        (frame, times, self.answer(call, &messages, most))
+        (frame, times, messages)
     }
 
     /// The tokens of the answer; what others will read of it is put into the library the first time.
@@ -346,10 +321,13 @@ impl<'a> Desk<'a> {
             }
         };
         if !self.answers.contains_key(&writing) {
-            if let Some(own) = self.past.get(&(true, writing)) {
+            let own = self.past.get(&(true, writing));
+            if let Some(own) = own {
                 (text, json, scale) = (own.text.clone(), own.json.clone(), own.scale);
             }
-            let whole = self.library.put(text, scale, Some(most));
+            // What is there already does not grow any more.
+            let most = own.is_none().then_some(most);
+            let whole = self.library.put(text, scale, most);
             self.answers.insert(writing, Answer { past, reasoning, whole, json, scale, most, parts: HashMap::new() });
         }
         output
@@ -395,7 +373,7 @@ impl<'a> Desk<'a> {
         {
             let (Some(part), Some(json)) = (part, &answer.json) else { return answer.whole };
             let (scale, most) = (answer.scale, answer.most);
-            let put = || self.library.put(json::part(json, part), scale, Some(most));
+            let put = || self.library.put(json::part(json, part), scale, most);
             return *answer.parts.entry(part).or_insert_with(put);
         }
         match self.given.get(source.id.as_str()) {

@@ -51,6 +51,7 @@ fn ground(definition: &Definition, models: Vec<Model>) -> Ground<'_> {
         models,
         limits: BTreeMap::new(),
         safety: 0.98,
+        ratio: 2.0,
         past: Vec::new(),
     }
 }
@@ -196,6 +197,8 @@ fn later_stages_read_what_the_session_has_made_already() {
     let now = forecasted(&ground, &[]);
     assert_eq!(of(&now, "whole", "m").input - of(&before, "whole", "m").input, 900 - 1);
     assert_eq!(of(&now, "claim", "m"), of(&before, "claim", "m"), "what was foreseen of it stays");
+    let most = |forecast: &Forecast| of(forecast, "whole", "m").most_input;
+    assert!(most(&before) > 8_000 && (4_900..5_000).contains(&most(&now)), "and it does not grow any more");
 }
 
 #[test]
@@ -216,6 +219,28 @@ fn at_the_most_every_answer_is_as_long_as_it_may_be_and_no_prompt_is_longer_than
     ground.models[0].context_window = 300;
     let forecast = forecasted(&ground, &[]);
     assert_eq!(of(&forecast, "whole", "m").most_input, 300 * 98 / 100 - 75);
+}
+
+#[test]
+fn texts_that_do_not_fit_are_read_by_those_who_condense_them() {
+    let definition = definition(TURN);
+    let mut ground = ground(&definition, vec![model("m", "simulator")]);
+    let long = past("first", "note", "m", &"word ".repeat(3_000));
+    ground.past = vec![past("first", "claim", "m", &"word ".repeat(3_000)), long];
+    ground.models[0].max_output_tokens = 1_000;
+    let roomy = of(&forecasted(&ground, &[]), "whole", "m");
+    ground.models[0].context_window = 6_000;
+    let narrow = of(&forecasted(&ground, &[]), "whole", "m");
+    // The two texts are read by two calls, and what those write by the third.
+    assert!(narrow.input > roomy.input && narrow.output > 2 * roomy.output, "{narrow:?} of {roomy:?}");
+    assert!(narrow.most_input >= narrow.input && narrow.most_output >= narrow.output, "{narrow:?}");
+    ground.ratio = 1.01;
+    let refused = of(&forecasted(&ground, &[]), "whole", "m");
+    assert_eq!(
+        (refused.input, refused.output),
+        (6_000 * 98 / 100 - 1_000, roomy.output),
+        "what fails is not condensed"
+    );
 }
 
 proptest! {

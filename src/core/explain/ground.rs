@@ -1,0 +1,96 @@
+//! What an estimate stands on and what it comes to, as values. Decides nothing.
+
+use crate::definition::Definition;
+use crate::tokens::Measure;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A model as far as tokens depend on it.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// Its name.
+    pub name: String,
+    /// The wire format of its provider.
+    pub api: String,
+    /// Its settings.
+    pub settings: Value,
+    /// How its tokens are counted.
+    pub measure: Measure,
+    /// The most tokens it reads.
+    pub context_window: u64,
+    /// The most tokens it writes.
+    pub max_output_tokens: u64,
+}
+
+/// A text that is there.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// The id that plans know it by.
+    pub id: String,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The text.
+    pub content: String,
+}
+
+/// What a step by a model came to before.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// The stage.
+    pub stage: String,
+    /// The step.
+    pub step_key: String,
+    /// The model.
+    pub model: String,
+    /// Whether it is what this session made, in a stage that is complete: then it is what later stages read.
+    pub is_own: bool,
+    /// What an answer took, in tokens.
+    pub output_tokens: f64,
+    /// Those of them that were only thought.
+    pub reasoning_tokens: f64,
+    /// One of the texts as others read it.
+    pub text: String,
+    /// The JSON it was rendered from.
+    pub json: Option<String>,
+    /// How much longer they were than this one.
+    pub scale: f64,
+}
+
+/// What an estimate stands on.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// The process.
+    pub definition: &'a Definition,
+    /// The iteration that is asked about.
+    pub iteration: i32,
+    /// What the user asked for.
+    pub request: Arc<str>,
+    /// The texts that are there.
+    pub given: Vec<Given>,
+    /// The models that are asked.
+    pub models: Vec<Model>,
+    /// The longest answers that stages want, where they want any.
+    pub limits: BTreeMap<String, u64>,
+    /// The part of a window that may be filled.
+    pub safety: f64,
+    /// How far over it texts may be and still be condensed.
+    pub ratio: f64,
+    /// What there was before.
+    pub past: Vec<Past>,
+}
+
+/// The tokens of all calls of a step by a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Read.
+    pub input: u64,
+    /// Written, those only thought included.
+    pub output: u64,
+    /// Only thought.
+    pub reasoning: u64,
+    /// Read at the most: every text of an earlier step as long as it may be, as far as the window lets it in.
+    pub most_input: u64,
+    /// Written at the most.
+    pub most_output: u64,
+}

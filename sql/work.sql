@@ -38,7 +38,7 @@ create table sessions (
     check ((status = 'completed') = (completed_at is not null))
 );
 create index sessions_project on sessions (project_id);
-create index sessions_owner on sessions (owner);
+create index sessions_owner on sessions (owner, id);
 comment on table sessions is 'One run of a process over a project with a set of models. The row is also the lock under which its jobs move.';
 comment on column sessions.last_turn is 'The turn of the last job that was lined up; the next one comes after it.';
 comment on column sessions.through_stage is 'The last stage to run; null means the last stage of the process.';

@@ -153,7 +153,8 @@ fn ten_thousand_sources_are_counted_in_a_moment() {
     known.extend((0..100).map(|n| source(json!({"id": format!("r{n}"), "type": "general_resource"}))));
     let started = Instant::now();
     let estimates = of_stages(&[("antithesis", &process[1].1)], &models(3), &known).unwrap();
-    assert!(started.elapsed().as_millis() < 1000, "{:?}", started.elapsed());
+    // A moment even where others compile besides; were each looked for among all others it would be minutes.
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
     assert_eq!(estimates[0].calls, 30_000);
 }
 

@@ -3,7 +3,7 @@
 use dialectic_tests::server::*;
 use dialectic_tests::*;
 use postgres::Client;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Calls that have been made and have not come back.
 pub(crate) const OPEN_CALLS: &str = "select count(*) from dialectic.model_calls where outcome = 'open'";
@@ -79,6 +79,17 @@ pub(crate) fn all_completed(client: &mut Client, limit: Duration) {
     let ended: Vec<String> = column(client, "select distinct status from dialectic.sessions", &[]);
     assert_eq!(ended, ["completed"]);
     assert_sound(client);
+}
+
+/// Other sessions, one after the other, are each worked as soon as they are there.
+pub(crate) fn others_are_worked(client: &mut Client) {
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let single = generated(client, &["sim-a"]);
+        let document = "select count(*) from dialectic.documents where session_id = $1";
+        within(Duration::from_secs(5), "the other session is worked", || one::<i64>(client, document, &[&single]) == 1);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
 }
 
 /// What the worker of this database is stopped at, if it is.

@@ -184,11 +184,14 @@ create function _give_back(job_ids uuid[], claim_ids bigint[]) returns void
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    -- Asked once: in the statement below it would be asked again for every job there is.
+    current uuid[] := _hold_claims(job_ids, claim_ids);
 begin
     update jobs j
     set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
         turn = greatest(j.turn, _claim_turn())
-    where j.id = any (_hold_claims(job_ids, claim_ids));
+    where j.id = any (current);
 end
 $$;
 

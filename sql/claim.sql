@@ -67,8 +67,10 @@ create function _claim(
 ) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
-    -- Planned while the tables are small, it must still be right when they are not.
+    -- Planned while the tables are small, it must still be right when they are not. A scan that is needed all the same would then seem
+    -- dear enough to be compiled, which takes longer than all the rest.
     set enable_seqscan = off
+    set jit = off
 as $$
 declare
     moment     timestamptz := _now();

@@ -195,6 +195,8 @@ $$;
 create function _ended_with(job jobs) returns setof uuid
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
+    -- How deep it goes is overestimated, and to compile it takes seconds under the lock of the session.
+    set jit = off
 as $$
     with recursive back(id) as (
         select j.id from jobs j

@@ -181,14 +181,17 @@ begin
         raise exception 'job "%" is a %: it makes no model call', claimed.id, claimed.kind
             using errcode = 'object_not_in_prerequisite_state', hint = 'Finish it with dialectic.complete_job(job, claim_id).';
     end if;
-    if claimed.status <> 'processing' then
-        raise exception 'job "%" is not claimed', claimed.id
-            using errcode = 'object_not_in_prerequisite_state', detail = format('Its status is %s.', claimed.status),
-                  hint = 'Claim it first with dialectic.claim_jobs(worker, max_jobs).';
-    end if;
     perform _require_read_committed();
     perform _lock_wallets(array[claimed.session_id]);
     perform from sessions s where s.id = claimed.session_id for no key update;
+    -- Who waited for the locks may have lost the job meanwhile; a call in the name of somebody else would be nobody's to close.
+    select j.* into claimed from jobs j where j.id = job_request.job;
+    if claimed.status <> 'processing' or claimed.lease_until is null then
+        raise exception 'job "%" is not claimed%', job_request.job, case claimed.status when 'processing' then ' from outside the server' else '' end
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = format('Its status is %s%s.', claimed.status, ', claimed by ' || claimed.claimed_by),
+                  hint = 'Claim it first with dialectic.claim_jobs(worker, max_jobs).';
+    end if;
     made := _make_request(claimed.id);
     if made ? 'problem' then
         raise exception 'job "%" has no request: %', claimed.id, made ->> 'problem'

@@ -212,3 +212,17 @@ begin
     perform _settle(calls);
 end
 $$;
+
+-- Who deletes projects or sessions locks first what their calls may hold, as everybody does: the sessions come after the wallets.
+create function _lock_holding_wallets() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform from wallets w where w.held > 0 order by w.owner for no key update;
+    return null;
+end
+$$;
+create trigger _lock_holding_wallets before delete on projects for each statement execute function _lock_holding_wallets();
+create trigger _lock_holding_wallets before delete on sessions for each statement execute function _lock_holding_wallets();

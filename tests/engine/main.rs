@@ -31,6 +31,7 @@ mod lost_calls;
 mod many_jobs;
 mod missing_values;
 mod models;
+mod money;
 mod odd_processes;
 mod out_of_order;
 mod owners;

@@ -1,0 +1,123 @@
+//! A wallet that runs empty in the middle of the work, and whoever fills it.
+
+use super::*;
+
+#[test]
+fn an_empty_wallet_pauses_and_a_top_up_resumes() {
+    let database = Database::new();
+    let mut client = database.connect();
+    client
+        .batch_execute("select dialectic.add_model('dear', 'simulator', input_price => 2, output_price => 10)")
+        .expect("a model that costs");
+    client.execute("select dialectic.open_wallet($1, 0)", &[&OWNER]).expect("open_wallet");
+    record_moves(&mut client);
+    let session: Uuid =
+        one(&mut client, "select dialectic.run('Why pay?', models => '{dear}', process => 'essay')", &[]);
+    let (mut payments, mut paid) = (0, 0);
+    let unfunded = "select job_id, needed, purse from dialectic.unfunded_jobs";
+    loop {
+        work(&mut client);
+        assert_balanced(&mut client);
+        assert_sound(&mut client);
+        if session_status(&mut client, session) == "completed" {
+            break;
+        }
+        // It stands for want of money and for nothing else, and says so.
+        let waiting = client.query(unfunded, &[]).expect("unfunded_jobs");
+        let (job, needed, purse_of): (Uuid, i64, String) = match waiting.as_slice() {
+            [row, ..] => (row.get(0), row.get(1), row.get(2)),
+            [] => panic!("it stands though everything is paid"),
+        };
+        assert_eq!((status(&mut client, job).as_str(), purse_of.as_str()), ("paused_nsf", "wallet"));
+        assert!(needed > purse(&mut client).0, "{needed} would have been there");
+        let cause: String = one(&mut client, "select cause from dialectic.blocked where job_id = $1", &[&job]);
+        assert!(cause.contains("funds"), "{cause}");
+        payments += 1;
+        assert!(payments <= 50, "{payments} payments");
+        let amount = needed - purse(&mut client).0;
+        let key = format!("payment {payments}");
+        let balance: i64 = one(&mut client, "select dialectic.top_up($1, $2, $3)", &[&OWNER, &amount, &key]);
+        paid += amount;
+        assert!(balance >= 0);
+    }
+    assert!(payments > 1, "the wallet ran empty once more");
+    // Neither a job nor a parent ever failed, nothing was asked twice, and no attempt was charged for the want.
+    let failed = "select count(*) from public.moves where status in ('failed', 'retry_loop_failed', 'cancelled')";
+    assert_eq!(one::<i64>(&mut client, failed, &[]), 0);
+    assert!(one::<i64>(&mut client, "select count(*) from public.moves where status = 'paused_nsf'", &[]) > 1);
+    let calls: Vec<String> = column(
+        &mut client,
+        "select format('%s %s', count(*), outcome) from dialectic.model_calls group by outcome",
+        &[],
+    );
+    assert_eq!(calls, ["5 answered"]);
+    let attempts: Vec<i32> =
+        column(&mut client, "select distinct attempt_count from dialectic.jobs where kind = 'execute'", &[]);
+    assert_eq!(attempts, [1]);
+    let cost: i64 = one(&mut client, "select sum(cost)::bigint from dialectic.model_calls", &[]);
+    assert_eq!(purse(&mut client), (paid - cost, 0));
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.unfunded_jobs", &[]), 0);
+}
+
+#[test]
+fn an_owner_without_a_wallet_is_not_limited_and_every_call_is_costed() {
+    let database = Database::new();
+    let mut client = database.connect();
+    client
+        .batch_execute("select dialectic.add_model('dear', 'simulator', input_price => 2, output_price => 10)")
+        .expect("a model that costs");
+    let session: Uuid =
+        one(&mut client, "select dialectic.run('Why pay?', models => '{dear}', process => 'essay')", &[]);
+    work(&mut client);
+    assert_eq!(session_status(&mut client, session), "completed");
+    let calls: Vec<String> = column(
+        &mut client,
+        "select distinct format('%s %s %s', held is null, cost > 0, unbilled) from dialectic.model_calls",
+        &[],
+    );
+    assert_eq!(calls, ["t t 0"]);
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.ledger", &[]), 0);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_project_that_is_deleted_leaves_nothing_held() {
+    let (_database, mut client) = funded(OPENING);
+    let (_, claim) = asked(&mut client);
+    assert!(purse(&mut client).1 > 0);
+    client.batch_execute("delete from dialectic.projects").expect("delete");
+    // The answer comes to nobody.
+    let gone = refused(&mut client, "select dialectic.complete_job($1, $2, 'late')", &[&claim.job, &claim.claim]);
+    assert_eq!(gone.code().code(), "P0002");
+    two_hours_later(&mut client);
+    let (balance, held) = purse(&mut client);
+    assert_eq!(held, 0, "what was held is held for ever");
+    let ledger: i64 = one(&mut client, "select sum(amount)::bigint from dialectic.ledger", &[]);
+    assert_eq!(balance, ledger);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn who_deletes_a_project_and_who_answers_for_it_do_not_stop_each_other() {
+    let (database, mut client) = funded(OPENING);
+    let (_, claim) = asked(&mut client);
+    let (mut answering, mut deleting, mut watcher) = (database.connect(), database.connect(), database.connect());
+    let (answers, deletes) = (pid(&mut answering), pid(&mut deleting));
+    // Both want the wallet, the one who answers first; what he wants then is what the other has deleted.
+    client.batch_execute("begin; select from dialectic.wallets for no key update").expect("the wallet");
+    let (answered, deleted) = std::thread::scope(|scope| {
+        let text = "select dialectic.complete_job($1, $2, 'A leaf is green.')";
+        let answered = scope.spawn(move || answering.query(text, &[&claim.job, &claim.claim]).map(drop));
+        waits_for_a_lock(&mut watcher, answers);
+        let deleted = scope.spawn(move || deleting.batch_execute("delete from dialectic.projects"));
+        waits_for_a_lock(&mut watcher, deletes);
+        client.batch_execute("commit").expect("commit");
+        (answered.join().expect("a thread"), deleted.join().expect("a thread"))
+    });
+    for done in [answered, deleted] {
+        let code = done.err().and_then(|error| error.code().map(|code| code.code().to_owned()));
+        assert_ne!(code.as_deref(), Some("40P01"), "they wait for each other");
+    }
+    assert_eq!(purse(&mut client).1, 0);
+    assert_sound(&mut client);
+}

@@ -14,6 +14,7 @@ mod idling;
 mod limits;
 mod load;
 mod looks;
+mod money;
 mod panics;
 mod shutdown;
 mod signals;

@@ -163,7 +163,7 @@ begin
 end
 $$;
 
-create function job_request(job uuid) returns jsonb
+create function job_request(job uuid, claim_id bigint default null) returns jsonb
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -186,10 +186,10 @@ begin
     perform from sessions s where s.id = claimed.session_id for no key update;
     -- Who waited for the locks may have lost the job meanwhile; a call in the name of somebody else would be nobody's to close.
     select j.* into claimed from jobs j where j.id = job_request.job;
-    if claimed.status <> 'processing' or claimed.lease_until is null then
-        raise exception 'job "%" is not claimed%', job_request.job, case claimed.status when 'processing' then ' from outside the server' else '' end
+    if claimed.status is distinct from 'processing' or claimed.lease_until is null or claimed.claim_id <> job_request.claim_id then
+        raise exception 'job "%" is not claimed%', job_request.job, case claimed.status when 'processing' then ' by you' else '' end
             using errcode = 'object_not_in_prerequisite_state',
-                  detail = format('Its status is %s%s.', claimed.status, ', claimed by ' || claimed.claimed_by),
+                  detail = format('Its status is %s%s.', claimed.status, ', claimed by ' || claimed.claimed_by || ' with claim ' || claimed.claim_id),
                   hint = 'Claim it first with dialectic.claim_jobs(worker, max_jobs).';
     end if;
     made := _make_request(claimed.id);
@@ -205,5 +205,5 @@ begin
     return nullif(made -> 'request', 'null');
 end
 $$;
-comment on function job_request(uuid) is
-    'The exact request of a claimed job: provider, model, messages and limits, never the secret. Saves the prompt, holds what the call may cost and opens it. Null when it cannot be asked now, and is no longer yours: its documents do not fit and are condensed first, or there is no money for it.';
+comment on function job_request(uuid, bigint) is
+    'The exact request of a claimed job: provider, model, messages and limits, never the secret. With a claim_id, an error when the job is no longer claimed under it. Saves the prompt, holds what the call may cost and opens it. Null when it cannot be asked now, and is no longer yours: its documents do not fit and are condensed first, or there is no money for it.';

@@ -55,7 +55,7 @@ const SURFACE: [(&str, &str); 52] = [
     ("set_config", "key, value"),
     ("get_config", "key"),
     ("claim_jobs", "worker, max_jobs, lease"),
-    ("job_request", "job"),
+    ("job_request", "job, claim_id"),
     ("complete_job", "job, claim_id, answer, finish_reason, usage"),
     ("explain", "session, stage"),
     ("explain_total", "session, stage"),

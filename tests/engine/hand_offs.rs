@@ -57,6 +57,10 @@ fn a_plan_has_no_request_and_is_finished_by_planning() {
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.contributions", &[]), 0);
     let unclaimed = "select dialectic.job_request(id) from dialectic.jobs where kind = 'execute' limit 1";
     refused_with(&mut client, unclaimed, &[], "55000", "is not claimed");
+    let leaf = claim(&mut client, "hand", 1).remove(0);
+    let under = "select dialectic.job_request($1, $2)";
+    refused_with(&mut client, under, &[&leaf.job, &(leaf.claim + 1)], "55000", "is not claimed by you");
+    one::<Value>(&mut client, under, &[&leaf.job, &leaf.claim]);
 }
 
 #[test]

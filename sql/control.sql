@@ -66,8 +66,9 @@ create function pause(id uuid) returns integer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    target record;
-    moved  integer;
+    target   record;
+    moved    integer;
+    unfunded integer;
 begin
     target := _own_target(pause.id);
     -- Of a session, what waits stays: it moves when what it waits for does.
@@ -77,7 +78,12 @@ begin
     where j.id in (select _subtree((target.session).id, (target.job).id))
       and (j.status = any (_ready_statuses()) or j.status = 'processing' or (j.id = (target.job).id and j.status like 'waiting%'));
     get diagnostics moved = row_count;
-    return moved;
+    -- What waits for money stays where it is, and more money does not set it going.
+    update unfunded_jobs u set is_paused = true
+    from jobs j
+    where j.id = u.job_id and j.id in (select _subtree((target.session).id, (target.job).id)) and j.status = 'paused_nsf' and not u.is_paused;
+    get diagnostics unfunded = row_count;
+    return moved + unfunded;
 end
 $$;
 comment on function pause(uuid) is 'Stops a session, or a job and all below it, until resume(); a job that was running goes on from what its model had said.';

@@ -7,7 +7,7 @@ create view blocked with (security_invoker) as
            case
                when j.status = 'paused_user' then 'paused by a person; resume() lets it go on'
                when j.status = 'paused_nsf' then coalesce((
-                   select _want_of_funds(u) from unfunded_jobs u where u.job_id = j.id), 'no funds; resume() tries again')
+                   select w.problem || '; ' || w.hint from unfunded_jobs u, _want_of_funds(u) as w where u.job_id = j.id), 'no funds; resume() tries again')
                when j.status = 'waiting_for_prerequisite' then 'waiting for ' || coalesce((
                    select string_agg(format('job %s (%s, %s)', p.id, p.step_key, p.status), ', ' order by p.id)
                    from job_dependencies d join jobs p on p.id = d.prerequisite_id

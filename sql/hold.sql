@@ -118,30 +118,50 @@ begin
     update jobs j
     set status = 'paused_nsf', claim_id = null, claimed_by = null, lease_until = null
     where j.id = any (job_ids);
+    -- Told once for a session, however many of its jobs follow.
     perform _notify(
-        j.session_id, j.id, 'contribution_generation_paused_nsf', format('%s of %s waits for funds', j.step_key, j.model), _want_of_funds(u),
-        jsonb_build_object('purse', u.purse, 'needed', u.needed))
-    from unfunded_jobs u
-    join jobs j on j.id = u.job_id
-    where u.job_id = any (job_ids);
+        first.session_id, first.job_id, 'contribution_generation_paused_nsf', format('%s of %s waits for funds', first.step_key, first.model),
+        (_want_of_funds(first.job)).problem, jsonb_build_object('purse', (first.job).purse, 'needed', (first.job).needed, 'jobs', first.jobs))
+    from (
+        select distinct on (u.session_id) u.session_id, u.job_id, j.step_key, j.model, u as job, count(*) over (partition by u.session_id) as jobs
+        from unfunded_jobs u
+        join jobs j on j.id = u.job_id
+        where u.job_id = any (job_ids)
+        order by u.session_id, u.needed desc) as first
+    where not exists (
+        select from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
+        where u.session_id = first.session_id and u.job_id <> all (job_ids));
 end
 $$;
 
--- Why a job is not paid for, in words.
-create function _want_of_funds(job unfunded_jobs) returns text
+-- Why a job is not paid for as things are now, and what would help, in words.
+create function _want_of_funds(job unfunded_jobs, out problem text, out hint text)
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    wallet  wallets;
+    budget  budgets;
+    lacks   text[] := '{}';
+    helping text[] := '{}';
 begin
-    return case job.purse
-        when 'wallet' then (
-            select format('no funds: its call may cost $%s and the wallet of %s has $%s; top_up() lets it go on', round(job.needed / 1000000.0, 6), w.owner,
-                          round((w.balance + w.held) / 1000000.0, 6))
-            from wallets w where w.owner = job.owner)
-        else (
-            select format('no funds: its call may cost $%s and the budget of its session has $%s left of $%s; set_budget() lets it go on',
-                          round(job.needed / 1000000.0, 6), round((b.amount - b.spent) / 1000000.0, 6), round(b.amount / 1000000.0, 6))
-            from budgets b where b.session_id = job.session_id) end;
+    select w.* into wallet from wallets w where w.owner = job.owner and job.needed > w.balance + w.held;
+    if found then
+        lacks := lacks || format('the wallet of %s has $%s', wallet.owner, round((wallet.balance + wallet.held) / 1000000.0, 6));
+        helping := helping || format('dialectic.top_up(%L, amount, idempotency_key) (for admins)', wallet.owner);
+    end if;
+    select b.* into budget from budgets b where b.session_id = job.session_id and job.needed > b.amount - b.spent;
+    if found then
+        lacks := lacks || format('the budget of its session has $%s left of $%s', round(greatest(budget.amount - budget.spent, 0) / 1000000.0, 6),
+                                 round(budget.amount / 1000000.0, 6));
+        helping := helping || format('dialectic.set_budget(%L, %s) or more', job.session_id, budget.spent + job.needed);
+    end if;
+    if lacks = '{}' or job.is_paused then
+        helping := helping || format('dialectic.resume(%L)', job.session_id);
+    end if;
+    problem := format('%sno funds: its call may cost $%s and %s', case when job.is_paused then 'paused by a person, and ' else '' end,
+                      round(job.needed / 1000000.0, 6), coalesce(nullif(array_to_string(lacks, ', '), ''), 'there was less'));
+    hint := array_to_string(helping, ' and ') || case cardinality(helping) when 1 then ' lets it go on' else ' let it go on' end;
 end
 $$;
 

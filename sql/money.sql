@@ -48,10 +48,12 @@ create table unfunded_jobs (
     owner      text        not null,
     purse      text        not null check (purse in ('wallet', 'budget')),
     needed     bigint      not null,
+    is_paused  boolean     not null default false,
     created_at timestamptz not null default _now()
 );
 create index unfunded_jobs_owner on unfunded_jobs (owner);
 create index unfunded_jobs_session on unfunded_jobs (session_id);
+comment on column unfunded_jobs.is_paused is 'Whether a person has paused it besides: then more money does not set it going, resume() does.';
 comment on table unfunded_jobs is 'Jobs that were paused because a wallet or a budget cannot pay for their call, and what that may cost.';
 
 create function _refuse_ledger_change() returns trigger
@@ -90,6 +92,10 @@ begin
                   hint = 'An owner is role:<name of the role>, or jwt:<sub> where users are signed in by claims: see the column owner of dialectic.projects.';
     end if;
     perform _check_amount('amount', open_wallet.amount, 0);
+    if open_wallet.owner like 'role:%' and not exists (select from pg_roles r where 'role:' || r.rolname = open_wallet.owner) then
+        raise warning 'there is no role "%"', substr(open_wallet.owner, 6)
+            using hint = 'The wallet is opened; it limits whoever has that name.';
+    end if;
     insert into wallets as w (owner, balance) values (open_wallet.owner, open_wallet.amount) on conflict on constraint wallets_pkey do nothing;
     if not found then
         raise exception 'owner "%" has a wallet', open_wallet.owner
@@ -132,7 +138,7 @@ begin
     update wallets w set balance = w.balance + top_up.amount where w.owner = wallet.owner returning w.* into wallet;
     perform _resume_funded(array(
         select u.job_id from unfunded_jobs u
-        where u.owner = wallet.owner and u.purse = 'wallet' and u.needed <= wallet.balance + wallet.held));
+        where u.owner = wallet.owner and u.purse = 'wallet' and not u.is_paused and u.needed <= wallet.balance + wallet.held));
     return wallet.balance;
 end
 $$;
@@ -155,12 +161,15 @@ begin
         select owned.id, set_budget.amount, coalesce(sum(c.cost), 0), coalesce(sum(c.held) filter (where c.outcome = 'open'), 0)
         from model_calls c where c.session_id = owned.id
         on conflict on constraint budgets_pkey do update set amount = excluded.amount;
+        if exists (select from budgets b where b.session_id = owned.id and b.amount < b.spent) then
+            raise notice 'session "%" has spent more than that: it pauses before its next call that costs anything', owned.id;
+        end if;
     end if;
     return _resume_funded(array(
         select u.job_id
         from unfunded_jobs u
         left join budgets b on b.session_id = u.session_id
-        where u.session_id = owned.id and u.purse = 'budget' and (b.amount is null or u.needed <= b.amount - b.spent)));
+        where u.session_id = owned.id and u.purse = 'budget' and not u.is_paused and (b.amount is null or u.needed <= b.amount - b.spent)));
 end
 $$;
 comment on function set_budget(uuid, bigint) is

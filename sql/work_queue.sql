@@ -200,10 +200,11 @@ begin
     detail := format('%s jobs are unfinished, %s paused.', live, paused);
     if finished and exists (select from jobs j where j.session_id = seen.id and j.status = 'paused_nsf') then
         problem := format('session "%s" is out of funds', seen.id);
-        select format('%s jobs are paused. One of them: %s.', paused, _want_of_funds(u)) into detail
-        from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
+        select format('%s jobs are paused; the dearest: %s.', paused, w.problem), w.hint || '.' into detail, hint
+        from unfunded_jobs u
+        join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
+        cross join _want_of_funds(u) as w
         where u.session_id = seen.id order by u.needed desc limit 1;
-        hint := format('dialectic.top_up(owner, amount, idempotency_key) adds to a wallet, dialectic.set_budget(%L, amount) raises a budget.', seen.id);
     elsif finished and paused > 0 then
         problem := format('session "%s" is paused', seen.id);
         hint := format('SELECT dialectic.resume(%L) lets it go on.', seen.id);

@@ -211,7 +211,7 @@ fn run(task: Task) -> Event {
         }
         Task::Call(claim, order, http, line) => {
             let heard = catch_unwind(AssertUnwindSafe(|| call(&order, &http, &line)));
-            let heard = heard.unwrap_or_else(|_| Heard::from(failure("the call thread panicked")));
+            let heard = heard.unwrap_or_else(|_| Heard::from(failure("the call thread panicked", Usage::default())));
             let verdict = catch_unwind(AssertUnwindSafe(|| judged(&heard.outcome, &order.wanted)));
             let verdict = verdict.unwrap_or_else(|_| refused("the answer could not be read: the reader panicked"));
             Event::Replied(claim, heard, verdict)
@@ -295,7 +295,14 @@ fn call(order: &Order, http: &Http, line: &Line) -> Heard {
     let started = Instant::now();
     let reply = simulator::answer(&order.request);
     if line.stop.wait_until(started + Duration::from_millis(reply.latency_ms)) {
-        return failure("the call was stopped").into();
+        // What it was sent it has read.
+        let usage = match reply.outcome {
+            Outcome::Answer { usage, .. } => {
+                Usage { input_tokens: usage.input_tokens, estimated: true, ..Usage::default() }
+            }
+            Outcome::Failure { usage, .. } => usage,
+        };
+        return failure("the call was stopped", usage).into();
     }
     match reply.outcome {
         Outcome::Answer { text, finish_reason, finish_raw, usage } => {
@@ -306,13 +313,13 @@ fn call(order: &Order, http: &Http, line: &Line) -> Heard {
     .into()
 }
 
-fn failure(message: &str) -> Outcome {
+fn failure(message: &str, usage: Usage) -> Outcome {
     Outcome::Failure {
         class: Class::Transient,
         message: message.to_owned(),
         retry_after_ms: None,
         http_status: None,
         scope: Scope::Provider,
-        usage: Usage::default(),
+        usage,
     }
 }

@@ -118,6 +118,16 @@ fn real_models_are_added_as_it_is_written() {
 }
 
 #[test]
+fn money_is_limited_as_it_is_written() {
+    let database = Database::new();
+    let text = printed(&database, &examples(Some("Money")));
+    assert!(text.contains("opening|5000000") && text.contains("top_up|2000000"), "{text}");
+    let mut client = database.connect();
+    assert_eq!(one::<i64>(&mut client, "select amount from dialectic.budgets", &[]), 800_000);
+    assert_eq!(one::<i64>(&mut client, "select balance from dialectic.wallets", &[]), 7_000_000);
+}
+
+#[test]
 fn the_readme_names_every_public_function_and_none_that_is_not_there() {
     let database = Database::new();
     let mut client = database.connect();

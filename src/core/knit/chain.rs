@@ -12,7 +12,6 @@ use super::segment::{Content, Segment};
 use super::several;
 use super::{Ending, Joint, Knitted};
 use crate::json::{self, Unreadable};
-use serde_json::Value;
 
 /// The chunks so far.
 #[derive(Clone)]
@@ -210,22 +209,11 @@ impl<'a> Chain<'a> {
 
     fn is_document_rather(&self, so_far: &Document, again: &Segment) -> bool {
         let due = self.segment.as_ref().and_then(Segment::due);
-        let begun = again.due();
+        let begun = again.last_key();
         again.content().is_some_and(|theirs| {
             // An object that says nothing is no item either: there is nothing left.
             (again.is_done() && kin::says_nothing(&theirs.value))
-                || (theirs.value.is_object() && self.is_list_due(so_far, due.as_deref()))
                 || kin::is_document_rather(so_far, [due.as_deref(), begun.as_deref()], &theirs.value, &self.wanted)
-        })
-    }
-
-    /// Whether the value of an outer key is due that is known to be a list: no object can be it.
-    fn is_list_due(&self, so_far: &Document, due: Option<&str>) -> bool {
-        let is_list = due.and_then(|key| so_far.inner().get(key)).is_some_and(Value::is_array);
-        let content = self.segment.as_ref().filter(|_| is_list).and_then(Segment::content);
-        content.is_some_and(|Content { value, cut, .. }| {
-            let around = kin::wrappers(&value, &self.wanted);
-            kin::cut_inside(cut.as_ref(), &around).is_some_and(|cut| cut.path.is_empty())
         })
     }
 

@@ -18,6 +18,8 @@ const WRAPPERS: usize = 5;
 const WRAPPER: [&str; 4] = ["content", "content_to_include", "document", "answer"];
 /// How the name of a place begins that is no document.
 const PLACE: [&str; 8] = ["next", "part", "section", "item", "rest", "remaining", "continue", "after"];
+/// So many bytes of a name tell it.
+const NAMED: usize = 4;
 /// The most items whose keys are looked at.
 const LOOKED_AT: usize = 64;
 
@@ -158,7 +160,7 @@ pub(super) fn judge(
 
 /// Whether an object that could be the next item of a list is rather the document again.
 ///
-/// `due` is the key whose value was due at the end of the one, and of the other.
+/// `due` is the key whose value was due at the end of the one, and the key at which the other ends, be it only half of it.
 pub(super) fn is_document_rather(so_far: &Document, due: [Option<&str>; 2], theirs: &Value, wanted: &Wanted) -> bool {
     let [due, begun] = due;
     let (document, cut) = (so_far.inner(), so_far.inner_cut());
@@ -170,6 +172,10 @@ pub(super) fn is_document_rather(so_far: &Document, due: [Option<&str>; 2], thei
             .is_some_and(|fields| fields.keys().next().map(String::as_str).or(begun) == Some(due));
     }
     let items = item_keys(document, cut.as_ref());
+    // The name of the document, as far as it was written, if no item begins like it.
+    let is_name = |half: &str| half.len() >= NAMED && !items.iter().any(|key| key.starts_with(half));
+    let named = wanted.document_key.filter(|name| begun.is_some_and(|half| name.starts_with(half) && is_name(half)));
+    let begun = named.or(begun);
     let around = wrappers(theirs, wanted);
     let open = cut.as_ref().and_then(|cut| match cut.path.first() {
         Some(Step::Key(key)) => Some(key.as_str()),

@@ -342,6 +342,12 @@ impl Scanner {
         (closed, Some(Cut { path, is_text, is_between }))
     }
 
+    /// As much of a key as was written, where it was cut off in one.
+    pub(super) fn half_key<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let frame = self.stack.last().filter(|_| matches!(self.state, State::Text { is_key: true, .. }))?;
+        text.get(frame.key.0 + 1..)
+    }
+
     /// The key whose value is due, between the two or inside a number or a word.
     pub(super) fn due(&self, text: &str) -> Option<String> {
         let is_due = matches!(self.state, State::Colon | State::Value { .. } | State::Number(_) | State::Word(_));

@@ -59,6 +59,11 @@ impl Segment {
         self.scanner.as_ref()?.due(&self.text)
     }
 
+    /// The key at which it ends, be it only the beginning of one.
+    pub(super) fn last_key(&self) -> Option<String> {
+        self.due().or_else(|| self.scanner.as_ref()?.half_key(&self.text).map(str::to_owned))
+    }
+
     /// Whether the text is JSON as it is.
     pub(super) fn is_strict(&self) -> bool {
         self.scanner.as_ref().is_some_and(|scanner| scanner.is_done() && !scanner.is_lenient())

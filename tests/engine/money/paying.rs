@@ -121,3 +121,74 @@ fn who_deletes_a_project_and_who_answers_for_it_do_not_stop_each_other() {
     assert_eq!(purse(&mut client).1, 0);
     assert_sound(&mut client);
 }
+
+/// An essay that stands because nobody can pay for its first call.
+fn out_of_funds(client: &mut Client, budget: Option<i64>) -> Uuid {
+    client
+        .batch_execute("select dialectic.add_model('dear', 'simulator', input_price => 2, output_price => 10)")
+        .expect("a model that costs");
+    client.execute("select dialectic.open_wallet($1, 0)", &[&OWNER]).expect("open_wallet");
+    let run = "select dialectic.run('Why pay?', models => '{dear}', process => 'essay', budget => $1)";
+    let session = one(client, run, &[&budget]);
+    work(client);
+    session
+}
+
+const NSF: &str = "select count(*) from dialectic.jobs where status = 'paused_nsf'";
+
+#[test]
+fn what_a_person_has_paused_is_not_set_going_by_money() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let session = out_of_funds(&mut client, None);
+    assert_eq!(one::<i64>(&mut client, NSF, &[]), 1);
+    assert_eq!(one::<i32>(&mut client, "select dialectic.pause($1)", &[&session]), 1);
+    assert_eq!(one::<i32>(&mut client, "select dialectic.pause($1)", &[&session]), 0);
+    let cause: String = one(&mut client, "select cause from dialectic.blocked where status = 'paused_nsf'", &[]);
+    assert!(cause.starts_with("paused by a person, and no funds") && cause.contains("resume"), "{cause}");
+    client.execute("select dialectic.top_up($1, 10000000, 'much')", &[&OWNER]).expect("top_up");
+    work(&mut client);
+    assert_eq!(one::<i64>(&mut client, NSF, &[]), 1);
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]), 0);
+    assert_eq!(one::<i32>(&mut client, "select dialectic.resume($1)", &[&session]), 1);
+    work(&mut client);
+    assert_eq!(session_status(&mut client, session), "completed");
+    assert_sound(&mut client);
+}
+
+#[test]
+fn who_lacks_both_is_told_of_both_and_goes_on_with_both() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let session = out_of_funds(&mut client, Some(10));
+    let error = refused(&mut client, &format!("call dialectic.wait('{session}')"), &[]);
+    let (detail, hint) = (error.detail().unwrap_or_default(), error.hint().unwrap_or_default());
+    assert!(detail.contains("the wallet of role:postgres has $0.000000, the budget of its session"), "{detail}");
+    assert!(hint.contains("top_up('role:postgres'"), "{hint}");
+    let needed: i64 = one(&mut client, "select needed from dialectic.unfunded_jobs", &[]);
+    assert!(hint.contains(&format!("set_budget('{session}', {needed}) or more")), "{hint}");
+    // What it says is enough for the next call is enough for it.
+    client.execute("select dialectic.set_budget($1, $2)", &[&session, &needed]).expect("set_budget");
+    client.execute("select dialectic.top_up($1, $2, 'just enough')", &[&OWNER, &needed]).expect("top_up");
+    work(&mut client);
+    let answered = "select count(*) from dialectic.model_calls where outcome = 'answered'";
+    assert_eq!(one::<i64>(&mut client, answered, &[]), 1);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_session_tells_once_that_it_waits_for_funds() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    client
+        .batch_execute(
+            "select dialectic.add_model('dear', 'simulator', output_price => 10),
+                    dialectic.add_model('dearer', 'simulator', output_price => 20)",
+        )
+        .expect("models that cost");
+    client.execute("select dialectic.open_wallet($1, 0)", &[&OWNER]).expect("open_wallet");
+    one::<Uuid>(&mut client, "select dialectic.run('Why pay?', models => '{dear,dearer}', process => 'essay')", &[]);
+    work(&mut client);
+    let told = "select count(*) from dialectic.notifications where type = 'contribution_generation_paused_nsf'";
+    assert_eq!((one::<i64>(&mut client, NSF, &[]), one::<i64>(&mut client, told, &[])), (2, 1));
+}

@@ -208,13 +208,13 @@ fn a_list_begun_again_and_cut_off_before_the_interrupted_item_adds_nothing_to_it
 }
 
 #[test]
-fn no_object_is_the_value_of_a_key_that_was_a_list_before() {
+fn a_document_begun_again_by_its_name_is_no_item_even_if_cut_off_in_the_name() {
     let first = r#"{"s":"","nodes":[{"id":"N1","t":"one"}"#;
-    let last = r#"{"checklist":{"nodes":[{"id":"N1","t":"one"},{"id":"N2","t":"two"}],"tail":[1]}}"#;
+    let last = r#"{"project_checklist":{"nodes":[{"id":"N1","t":"one"},{"id":"N2","t":"two"}],"tail":[1]}}"#;
     let whole = json!({"s": "", "nodes": [item("N1", "one"), item("N2", "two")], "tail": [1]});
-    for due in [r#"{"nodes":"#, r#"{"content":{"nodes": "#] {
-        for begun in ["{", r#"{"check"#, r#"{"checklist"#] {
-            let found = json(&[first, due, begun, last], None, Some("checklist")).text;
+    for due in [r#"{"nodes":"#, r#"{"content":{"nodes":"#, r#"{"nodes":["#, r#"{"content":{"nodes":["#] {
+        for begun in ["{", r#"{"proj"#, r#"{"project_check"#, r#"{"project_checklist"#, r#"{"project_checklist":"#] {
+            let found = json(&[first, due, begun, last], None, Some("project_checklist")).text;
             assert_eq!(serde_json::from_str::<Value>(&found).unwrap(), whole, "{due}, {begun}");
         }
     }

@@ -179,8 +179,8 @@ begin
     end if;
     counted := _counted(call, answer);
     return usage || jsonb_build_object(
-        'input_tokens', coalesce((usage ->> 'input_tokens')::bigint, counted.read),
-        'output_tokens', coalesce((usage ->> 'output_tokens')::bigint, counted.written));
+        'input_tokens', coalesce((usage ->> 'input_tokens')::numeric::bigint, counted.read),
+        'output_tokens', coalesce((usage ->> 'output_tokens')::numeric::bigint, counted.written));
 end
 $$;
 

@@ -53,7 +53,7 @@ begin
         raise exception 'lease cannot be %', coalesce(lease::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give a time longer than zero and at most a day.';
     end if;
-    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7(), '{}', '{}', '{}');
+    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7(), '{}', '{}', '{}', '{}');
 end
 $$;
 comment on function claim_jobs(text, integer, interval) is
@@ -61,9 +61,10 @@ comment on function claim_jobs(text, integer, interval) is
 
 -- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its advisory lock.
 -- What is lined up before the floor is known to be gone, so that a claim never walks through what others have finished.
--- Of the lanes that are named no more is taken than there is room for.
+-- Of the lanes that are named no more is taken than there is room for, and of owners and sessions that are poor no call.
 create function _claim(
-    claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[], narrow text[], rooms integer[]
+    claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[], narrow text[], rooms integer[],
+    poor text[]
 ) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -128,6 +129,8 @@ begin
             from ready_jobs r
             join jobs j on j.id = r.job_id
             where r.ctid = any (candidates) and j.status = any (_ready_statuses()) and j.session_id <> all (held)
+              and (poor = '{}' or j.kind in ('plan', 'render')
+                   or not (j.session_id::text = any (poor) or (select s.owner from sessions s where s.id = j.session_id) = any (poor)))
               -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
             order by r.priority desc, r.turn, r.job_id
@@ -229,7 +232,8 @@ begin
     from claims c, unnest(c.job_ids) as job_id
     where c.id = any (void);
 
-    -- A session whose lock somebody holds is left for the next claim: a claim waits for nobody.
+    -- A session whose lock somebody holds, or the wallet of its owner, is left for the next claim: a claim waits for nobody.
+    busy := _busy_wallets(array(select j.session_id from jobs j where j.id = any (taken)));
     with held as materialized (
         select j.id, j.session_id
         from unnest(taken, takers) as t(job_id, claimed_by)
@@ -238,7 +242,7 @@ begin
     ),
     quiet as materialized (
         select s.id from sessions s
-        where s.id in (select h.session_id from held h)
+        where s.id in (select h.session_id from held h) and s.owner <> all (busy)
         order by s.id
         for no key update skip locked
     ),
@@ -257,7 +261,6 @@ begin
     from gone
     where j.id = gone.id;
 
-    busy := _busy_wallets(array(select j.session_id from jobs j where j.id = any (taken)));
     perform _close_lost_calls(array(
         select o.id
         from unnest(taken, takers) as t(job_id, claimed_by)

@@ -18,6 +18,7 @@ create view blocked with (security_invoker) as
                    select string_agg(other.model, ', ' order by other.model) from jobs other
                    where other.stage_run_id = j.stage_run_id and other.parent_job_id is null and other.id <> j.id
                      and other.status <> all (_ended_statuses())), 'none is left; see self_check()')
+               when j.status = 'processing' and waits.for_money then 'waits for money that other calls hold, and may give back'
                when j.status = 'processing' and j.lease_until < at.moment then 'its worker let the lease pass; the next claim frees it'
                when j.status = 'processing' and j.lease_until is null and not _claimer_lives(j.claimed_by)
                    then case when not at.worked and get_config('worker_enabled') <> 'true'
@@ -53,7 +54,14 @@ create view blocked with (security_invoker) as
     left join lateral (
         select sum(u.unfinished) as unfinished from steps_under_way u
         where u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id) as children on true
-    where not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end)
+    -- In the hand of a claimer that lives, and not called.
+    cross join lateral (
+        select j.status = 'processing' and j.kind not in ('plan', 'render') and j.lease_until is null and _claimer_lives(j.claimed_by)
+               and (exists (select from sessions s join wallets w on w.owner = s.owner where s.id = j.session_id and w.held > 0)
+                    or exists (select from budgets b where b.session_id = j.session_id and b.held > 0))
+               and not exists (select from model_calls o where o.job_id = j.id and o.claim_id = j.claim_id) as for_money) as waits
+    where (waits.for_money
+           or not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end))
       and not (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job and at.worked
                and (j.kind <> 'execute' or (m.name is not null and c.paused_reason is null and (c.free_at is null or c.free_at <= at.moment))));
 comment on view blocked is 'Every job that is not moving now, with the one cause in words.';
@@ -288,7 +296,7 @@ as $$
     from budgets b
     cross join lateral (
         select coalesce(sum(c.held) filter (where c.outcome = 'open'), 0) as held, coalesce(sum(c.cost), 0) as cost
-        from model_calls c where c.session_id = b.session_id) as calls
+        from jobs j join model_calls c on c.job_id = j.id where j.session_id = b.session_id) as calls
     where (b.held, b.spent) <> (calls.held, calls.cost)
     union all
     select 'a job without funds is listed with what it needs', j.id, 'it is not'

@@ -104,9 +104,9 @@ declare
 begin
     if not exists (
         select from _keep_replies(
-            array[job], array[claim_id], array[answer], array[finish_reason], array[null::text], array[(used ->> 'input_tokens')::bigint],
-            array[(used ->> 'output_tokens')::bigint], array[(used ->> 'cached_tokens')::bigint],
-            array[(used ->> 'cache_write_tokens')::bigint], array[(used ->> 'reasoning_tokens')::bigint], array[counted is not null], array[class],
+            array[job], array[claim_id], array[answer], array[finish_reason], array[null::text], array[(used ->> 'input_tokens')::numeric::bigint],
+            array[(used ->> 'output_tokens')::numeric::bigint], array[(used ->> 'cached_tokens')::numeric::bigint],
+            array[(used ->> 'cache_write_tokens')::numeric::bigint], array[(used ->> 'reasoning_tokens')::numeric::bigint], array[counted is not null], array[class],
             array[message], array[retry_after_ms], array[null::integer], array[null::bigint], array['provider'], array[false],
             array[heard ->> 'content'], array[heard -> 'follow'], array[coalesce((heard ->> 'is_complete')::boolean, true)],
             array[coalesce((heard ->> 'is_final')::boolean, false)], array[(heard ->> 'budget')::bigint], array[heard -> 'notes'])) then
@@ -214,7 +214,7 @@ declare
     ids     uuid[] := array(select _uuid_v7() from unnest(job_ids));
     -- Those that go on from what an earlier call of theirs had said.
     torn    uuid[] := '{}';
-    is_limited boolean := exists (select from wallets) or exists (select from budgets);
+    is_limited boolean;
     closed     uuid[];
     -- Those that were settled before, and by which estimates.
     known      uuid[] := '{}';
@@ -222,6 +222,8 @@ declare
 begin
     current := _hold_claims(job_ids, claim_ids);
 
+    -- Asked under the locks, for a budget may just have been set.
+    is_limited := exists (select from wallets) or exists (select from budgets);
     if is_limited then
         select coalesce(array_agg(c.id), '{}'), coalesce(array_agg(c.cost), '{}') into known, estimates
         from unnest(job_ids, claim_ids) as r(job_id, claim_id)

@@ -39,7 +39,7 @@ $$;
 -- Judges what calls of these models, with so many tokens to read and to write at the most, may cost: whether it is held, waits until calls
 -- under way give back what they hold, or pauses, for only more money would help. Holds nothing yet. A call that is open already is left out.
 create function _fund(job_ids uuid[], claim_ids bigint[], models text[], reads bigint[], writes bigint[])
-    returns table (job_id uuid, verdict text, amount bigint, purse text)
+    returns table (job_id uuid, verdict text, amount bigint, purse text, waits_for text)
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -47,7 +47,8 @@ begin
     perform _lock_wallets(array(select j.session_id from jobs j where j.id = any (job_ids)));
     return query
         with ask as materialized (
-            select a.nth, j.id, w.owner, b.session_id, w.balance + w.held as wallet_has,
+            select a.nth, j.id, w.owner, b.session_id, w.balance + w.held as wallet_has, w.balance, a.read is null as is_uncounted,
+                   b.amount - b.spent - b.held as budget_left,
                    coalesce((select _worst_cost(m, coalesce(a.read, m.context_window), a.written)
                              from models m where m.name = a.model order by m.is_shipped limit 1), 0) as worst
             from unnest(job_ids, claim_ids, models, reads, writes) with ordinality as a(job_id, claim_id, model, read, written, nth)
@@ -71,8 +72,12 @@ begin
                 array(select w.place from ask a left join wallet w on w.owner = a.owner order by a.nth),
                 array(select b.place from ask a left join budget b on b.session_id = a.session_id order by a.nth)) as verdicts
         )
-        select a.id, v.verdict, case when a.owner is not null or a.session_id is not null then a.worst end,
-               case when a.worst > a.wallet_has then 'wallet' else 'budget' end
+        -- What was drafted before there was anything to limit it is drafted anew, and counted.
+        select a.id, case when a.is_uncounted and (a.owner is not null or a.session_id is not null) then 'uncounted' else v.verdict end,
+               case when a.owner is not null or a.session_id is not null then a.worst end,
+               case when a.worst > a.wallet_has then 'wallet' else 'budget' end,
+               case when a.worst > a.balance then a.owner when a.worst > a.budget_left then a.session_id::text
+                    else coalesce(a.owner, a.session_id::text) end
         from (select k.*, row_number() over (order by k.nth) as rank from ask k) as a
         join (select v.* from judged, unnest(judged.verdicts) with ordinality as v(verdict, rank)) as v on v.rank = a.rank;
 end
@@ -172,8 +177,9 @@ create function _settle(calls uuid[], known uuid[] default '{}', estimates bigin
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    late  record;
-    extra bigint;
+    late    record;
+    extra   bigint;
+    payable uuid[] := '{}';
 begin
     with closing as materialized (
         -- Looked up one by one: joined before there are statistics, all holds there ever were would be read.
@@ -218,7 +224,16 @@ begin
             update wallets w set balance = w.balance - extra where w.owner = late.owner;
         end if;
         update model_calls c set unbilled = late.cost - late.charged - extra where c.id = late.id;
+        if extra < 0 and late.owner is not null then
+            payable := payable || _payable_by_wallet(late.owner);
+        end if;
+        payable := payable || _payable_by_budget(late.session_id);
     end loop;
+    -- What came back may be enough for others. Where somebody holds their session he is not waited for: other locks are held here.
+    if payable <> '{}' then
+        perform _resume_funded(array(
+            select j.id from jobs j join sessions s on s.id = j.session_id where j.id = any (payable) for no key update of s skip locked));
+    end if;
 end
 $$;
 

@@ -256,10 +256,10 @@ create function _cost(model models, read bigint, cached bigint, cache_write bigi
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    -- A provider may report more of a part than of the whole.
-    return ceil(greatest(read - cached - cache_write, 0) * model.input_price + cached * coalesce(model.cached_price, model.input_price)
+    -- A provider may report more of a part than of the whole, and more than there is money.
+    return least(1000000000000000, ceil(greatest(read - cached - cache_write, 0) * model.input_price + cached * coalesce(model.cached_price, model.input_price)
                 + cache_write * coalesce(model.cache_write_price, model.input_price)
-                + greatest(written - reasoning, 0) * model.output_price + reasoning * coalesce(model.reasoning_price, model.output_price));
+                + greatest(written - reasoning, 0) * model.output_price + reasoning * coalesce(model.reasoning_price, model.output_price)));
 end
 $$;
 
@@ -269,7 +269,7 @@ create function _worst_cost(model models, read bigint, written bigint) returns b
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    return ceil(read * greatest(model.input_price, model.cached_price, model.cache_write_price)
-                + written * greatest(model.output_price, model.reasoning_price));
+    return least(1000000000000000, ceil(read * greatest(model.input_price, model.cached_price, model.cache_write_price)
+                + written * greatest(model.output_price, model.reasoning_price)));
 end
 $$;

@@ -136,9 +136,7 @@ begin
     end if;
     insert into ledger (owner, kind, amount, idempotency_key) values (wallet.owner, 'top_up', top_up.amount, top_up.idempotency_key);
     update wallets w set balance = w.balance + top_up.amount where w.owner = wallet.owner returning w.* into wallet;
-    perform _resume_funded(array(
-        select u.job_id from unfunded_jobs u
-        where u.owner = wallet.owner and u.purse = 'wallet' and not u.is_paused and u.needed <= wallet.balance + wallet.held));
+    perform _resume_funded(_payable_by_wallet(wallet.owner));
     return wallet.balance;
 end
 $$;
@@ -151,29 +149,56 @@ create function set_budget(session uuid, amount bigint) returns integer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    owned sessions := _own_session(set_budget.session);
+    owned sessions;
 begin
+    perform _lock_wallets(array[set_budget.session]);
+    owned := _own_session(set_budget.session);
     if set_budget.amount is null then
         delete from budgets b where b.session_id = owned.id;
     else
         perform _check_amount('budget', set_budget.amount, 0);
         insert into budgets as b (session_id, amount, spent, held)
         select owned.id, set_budget.amount, coalesce(sum(c.cost), 0), coalesce(sum(c.held) filter (where c.outcome = 'open'), 0)
-        from model_calls c where c.session_id = owned.id
+        from jobs j join model_calls c on c.job_id = j.id where j.session_id = owned.id
         on conflict on constraint budgets_pkey do update set amount = excluded.amount;
         if exists (select from budgets b where b.session_id = owned.id and b.amount < b.spent) then
             raise notice 'session "%" has spent more than that: it pauses before its next call that costs anything', owned.id;
         end if;
     end if;
-    return _resume_funded(array(
-        select u.job_id
-        from unfunded_jobs u
-        left join budgets b on b.session_id = u.session_id
-        where u.session_id = owned.id and u.purse = 'budget' and not u.is_paused and (b.amount is null or u.needed <= b.amount - b.spent)));
+    return _resume_funded(_payable_by_budget(owned.id));
 end
 $$;
 comment on function set_budget(uuid, bigint) is
     'Limits what a session may spend in all to so many micro-dollars (1000000 is one dollar; null takes the limit off) and sets going what waited for more; returns how many jobs.';
+
+-- The jobs that were paused for want of money in a wallet which has enough for each of them now, or will have.
+create function _payable_by_wallet(owner text) returns uuid[]
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return array(
+        select u.job_id
+        from unfunded_jobs u
+        join wallets w on w.owner = u.owner
+        where u.owner = _payable_by_wallet.owner and u.purse = 'wallet' and not u.is_paused and u.needed <= w.balance + w.held);
+end
+$$;
+
+-- Those of a session whose budget was used up, and is not now.
+create function _payable_by_budget(session uuid) returns uuid[]
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return array(
+        select u.job_id
+        from unfunded_jobs u
+        left join budgets b on b.session_id = u.session_id
+        where u.session_id = _payable_by_budget.session and u.purse = 'budget' and not u.is_paused
+          and (b.amount is null or u.needed <= b.amount - b.spent));
+end
+$$;
 
 -- Sets jobs going that were paused for want of money, under the locks of their sessions.
 create function _resume_funded(ids uuid[]) returns integer

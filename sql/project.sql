@@ -193,7 +193,8 @@ begin
             coalesce(_start_session.auto_advance, false), _start_session.is_test)
     returning s.id into session;
     if _start_session.budget is not null then
-        perform set_budget(session, _start_session.budget);
+        perform _check_amount('budget', _start_session.budget, 0);
+        insert into budgets (session_id, amount) values (session, _start_session.budget);
     end if;
     perform _open_stage_run(session, slugs[1]);
     return session;

@@ -101,7 +101,7 @@ $$;
 -- of those whose claim is gone. Of a prompt that goes on with an answer only the last message is saved: what stands before it is there already.
 create function _open_calls(
     job_ids uuid[], claim_ids bigint[], prompts text[], going_on boolean[], providers text[], models text[], reads bigint[], writes bigint[]
-) returns table (job uuid, state text)
+) returns table (job uuid, state text, waits_for text)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -112,6 +112,8 @@ declare
     paid       uuid[];
     amounts    bigint[];
     waiting    uuid[];
+    awaited    text[];
+    uncounted  uuid[];
     unpaid     uuid[];
     needed     bigint[];
     purses     text[];
@@ -120,9 +122,10 @@ declare
 begin
     if is_limited then
         select array_agg(f.job_id) filter (where f.verdict = 'hold'), array_agg(f.amount) filter (where f.verdict = 'hold'),
-               array_agg(f.job_id) filter (where f.verdict = 'wait'), array_agg(f.job_id) filter (where f.verdict = 'pause'),
+               array_agg(f.job_id) filter (where f.verdict = 'wait'), array_agg(f.waits_for) filter (where f.verdict = 'wait'),
+               array_agg(f.job_id) filter (where f.verdict = 'uncounted'), array_agg(f.job_id) filter (where f.verdict = 'pause'),
                array_agg(f.amount) filter (where f.verdict = 'pause'), array_agg(f.purse) filter (where f.verdict = 'pause')
-        into paid, amounts, waiting, unpaid, needed, purses
+        into paid, amounts, waiting, awaited, uncounted, unpaid, needed, purses
         from _fund(job_ids, claim_ids, models, reads, writes) as f;
     end if;
     insert into resources as saved (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
@@ -154,12 +157,15 @@ begin
     if unpaid is not null then
         perform _pause_unfunded(unpaid, needed, purses);
     end if;
+    if uncounted is not null then
+        perform _give_back(uncounted, array(select j.claim_id from unnest(uncounted) as u(id) join jobs j on j.id = u.id));
+    end if;
     return query
-        select id, 'open' from unnest(opened) as id
+        select id, 'open', null from unnest(opened) as id
         union all
-        select id, 'waiting' from unnest(waiting) as id
+        select w.id, 'waiting', w.awaited from unnest(waiting, awaited) as w(id, awaited)
         union all
-        select id, 'paused' from unnest(unpaid) as id;
+        select id, 'paused', null from unnest(unpaid || uncounted) as id;
 end
 $$;
 

@@ -21,8 +21,9 @@ end
 $$;
 
 -- Claims up to "room" jobs for a claimer inside the server, under a claim of this id, but none of the sessions that are known to be
--- held by somebody else, and of narrow lanes no more than there is room for; test jobs are left to run_pending.
-create function _take(claimer text, room integer, claim uuid, held uuid[], narrow text[], rooms integer[])
+-- held by somebody else, of narrow lanes no more than there is room for, and no call of owners and sessions that wait for money; test jobs
+-- are left to run_pending.
+create function _take(claimer text, room integer, claim uuid, held uuid[], narrow text[], rooms integer[], poor text[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, kind text)
     language plpgsql
     security definer
@@ -37,7 +38,7 @@ begin
     end if;
     return query
         select j.id, j.claim_id, j.session_id, j.kind
-        from _claim(claimer, room, null, not is_worker, claim, held, narrow, rooms) as j
+        from _claim(claimer, room, null, not is_worker, claim, held, narrow, rooms, poor) as j
         order by j.turn, j.id;
 end
 $$;
@@ -164,8 +165,9 @@ begin
                       (select count(*) from documents d where d.session_id = seen.id), count(*), coalesce(sum(c.input_tokens), 0),
                       coalesce(sum(c.output_tokens), 0), round(coalesce(sum(c.cost), 0) / 1000000.0, 6),
                       date_trunc('milliseconds', coalesce(seen.completed_at, _now()) - seen.created_at))
-        from model_calls c
-        where c.session_id = seen.id);
+        from jobs j
+        join model_calls c on c.job_id = j.id
+        where j.session_id = seen.id);
 end
 $$;
 

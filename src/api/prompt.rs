@@ -172,7 +172,7 @@ pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
         Rendered::Refused(_, reason) => return problem(reason),
     };
     let opened = request::open(&[ready.opening()])?;
-    if opened.short.contains(&job) {
+    if opened.short.contains_key(&job) {
         return Ok(JsonB(serde_json::json!({ "request": null, "state": "waiting" })));
     }
     if opened.paused.contains(&job) {

@@ -6,7 +6,7 @@ use crate::error::Error;
 use pgrx::Uuid;
 use std::collections::HashSet;
 
-const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3, $4, $5, $6)";
+const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3, $4, $5, $6, $7)";
 const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
@@ -42,13 +42,14 @@ impl Work {
     }
 }
 
-/// Claims up to `room` due jobs, recorded as one batch; none of the sessions that somebody else holds, and of narrow lanes no more
-/// than there is room for.
+/// Claims up to `room` due jobs, recorded as one batch; none of the sessions that somebody else holds, of narrow lanes no more
+/// than there is room for, and no call of an owner or a session that waits for money.
 pub(crate) fn take(
     claimer: &str,
     room: usize,
     held: &HashSet<Uuid>,
     narrow: &[(String, usize)],
+    poor: Vec<String>,
 ) -> Result<(Uuid, Vec<Claim>), Error> {
     let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let room = number(room);
@@ -56,10 +57,10 @@ pub(crate) fn take(
     let rooms: Vec<i32> = narrow.iter().map(|(_, room)| number(*room)).collect();
     let batch = _uuid_v7();
     let held: Vec<Uuid> = held.iter().copied().collect();
-    let claims =
-        query(TAKE, &[claimer.into(), room.into(), batch.into(), held.into(), lanes.into(), rooms.into()], |row| {
-            Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
-        })?;
+    let args = [claimer.into(), room.into(), batch.into(), held.into(), lanes.into(), rooms.into(), poor.into()];
+    let claims = query(TAKE, &args, |row| {
+        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
+    })?;
     Ok((batch, claims))
 }
 

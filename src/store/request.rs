@@ -22,7 +22,7 @@ const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, docu
      from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const COMBINE: &str = "select dialectic._combine($1, $2, $3)";
-const OPEN: &str = "select job, state from dialectic._open_calls($1, $2, $3, $4, $5, $6, $7, $8)";
+const OPEN: &str = "select job, state, waits_for from dialectic._open_calls($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// A claimed job on its way to becoming a request.
 #[derive(Debug)]
@@ -277,9 +277,9 @@ pub(crate) struct Opening<'a> {
 pub(crate) struct Opened {
     /// The jobs whose calls may leave once this is committed.
     pub(crate) open: HashSet<Uuid>,
-    /// Those that wait for money which other calls hold.
-    pub(crate) short: HashSet<Uuid>,
-    /// Those that are paused, for there is no money for them.
+    /// Those that wait for money which other calls hold, each with the owner or the session that is short of it.
+    pub(crate) short: HashMap<Uuid, String>,
+    /// Those that are paused, for there is no money for them, or given back.
     pub(crate) paused: HashSet<Uuid>,
 }
 
@@ -300,12 +300,13 @@ pub(crate) fn open(calls: &[Opening]) -> Result<Opened, Error> {
         calls.iter().map(|call| call.reads.map(number)).collect::<Vec<_>>().into(),
         calls.iter().map(|call| number(call.writes)).collect::<Vec<_>>().into(),
     ];
-    for (job, state) in query(OPEN, &args, |row| Ok((must::<Uuid>(row, 1)?, must::<String>(row, 2)?)))? {
+    let rows = query(OPEN, &args, |row| Ok((must::<Uuid>(row, 1)?, must::<String>(row, 2)?, row.get::<String>(3)?)))?;
+    for (job, state, waits_for) in rows {
         match state.as_str() {
-            "open" => opened.open.insert(job),
-            "waiting" => opened.short.insert(job),
-            _ => opened.paused.insert(job),
-        };
+            "open" => drop(opened.open.insert(job)),
+            "waiting" => drop(opened.short.insert(job, waits_for.unwrap_or_default())),
+            _ => drop(opened.paused.insert(job)),
+        }
     }
     Ok(opened)
 }

@@ -47,6 +47,8 @@ pub(crate) struct Ready {
     pub(crate) is_waiting: bool,
     /// Whether it waits for money that other calls hold.
     pub(crate) is_short: bool,
+    /// The owner or the session that was short of it, where it has waited.
+    pub(crate) purse: Option<String>,
     /// What its answer is read against.
     pub(crate) wanted: Wanted,
     /// The prompt, unless it is saved already.
@@ -172,6 +174,7 @@ impl Rendering {
             ticket: None,
             is_waiting: false,
             is_short: false,
+            purse: None,
             wanted,
             prompt,
         }

@@ -91,6 +91,11 @@ impl Engine {
         self.calls.under_way() == 0 && self.hand.ready.iter().any(|ready| ready.is_short)
     }
 
+    /// Whether models are being asked, or have answered and nothing of it is kept.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.calls.under_way() > 0 || !self.hand.replies.is_empty()
+    }
+
     /// Whether nothing is in hand but a claim that only ends with the claimer.
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_idle() && self.hand.is_stuck()
@@ -285,9 +290,7 @@ impl Engine {
                 break;
             }
             let narrow = self.gate.lanes(|| self.hand.before_the_gate());
-            // Nor is more claimed of a session that has no money left for what is in hand.
-            let passed_by = &self.held | &self.hand.short();
-            let (batch, claims) = claim::take(&self.claimer, room, &passed_by, &narrow)?;
+            let (batch, claims) = claim::take(&self.claimer, room, &self.held, &narrow, self.hand.poor())?;
             if !claims.is_empty() {
                 let claims = claims.iter().map(|claim| claim.id).collect();
                 done.batches.push(Batch { id: batch, claims, is_stuck: false });

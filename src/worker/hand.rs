@@ -89,7 +89,7 @@ impl Hand {
     /// their provider or for money, are in nobody's way.
     pub(crate) fn ahead(&self, held: &HashSet<Uuid>) -> usize {
         let plans = self.plans.iter().filter(|claim| !held.contains(&claim.session)).count();
-        let goes = |ready: &&Ready| ready.goes() && !held.contains(&ready.claim.session);
+        let goes = |ready: &&Ready| ready.goes() && ready.purse.is_none() && !held.contains(&ready.claim.session);
         let ready = self.ready.iter().filter(goes).count();
         plans + self.rendering.len() + ready + self.making.len()
     }
@@ -103,9 +103,10 @@ impl Hand {
             || self.too_long.iter().any(|(claim, _)| claim.session == session)
     }
 
-    /// The sessions of which something waits for money that other calls hold.
-    pub(crate) fn short(&self) -> HashSet<Uuid> {
-        self.ready.iter().filter(|ready| ready.is_short).map(|ready| ready.claim.session).collect()
+    /// The owners and sessions of which something waits for money that other calls hold: no more calls of theirs are claimed.
+    pub(crate) fn poor(&self) -> Vec<String> {
+        let purses: HashSet<&String> = self.ready.iter().filter_map(|ready| ready.purse.as_ref()).collect();
+        purses.into_iter().cloned().collect()
     }
 
     /// Money may have come back: what waits for it is tried again.

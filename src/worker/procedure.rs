@@ -68,11 +68,13 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
         }
         let rest = if report.is_held_up || engine.waits_for_money() {
             let since = *held_up_since.get_or_insert_with(Instant::now);
-            if since.elapsed() > PATIENCE {
+            // What was asked is paid for: it is not left before its answer is kept.
+            if since.elapsed() > PATIENCE && !engine.has_answers() {
                 break;
             }
             Some(HELD_UP)
         } else if engine.is_idle() {
+            held_up_since = None;
             let full = engine.full_lanes();
             let asked = full.clone();
             let due = host.run(|| claim::next_due(true, asked))?.map(Duration::from_secs_f64);
@@ -83,6 +85,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
                 None => break,
             }
         } else {
+            held_up_since = None;
             // An answer, a claim that is taken away: looked for now and then, for this backend is not told.
             let room = engine.rest(&engine.full_lanes()).map_or(LOOK, |room| room.max(SHORTEST));
             Some(room.min(LOOK))

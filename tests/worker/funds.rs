@@ -58,6 +58,8 @@ fn money_that_another_claimer_gives_back_is_found() {
     let claimed = "select count(*) from dialectic.jobs where status = 'processing' and lease_until is null";
     soon("the worker has the other job", || one::<i64>(&mut client, claimed, &[]) == 1);
     assert_eq!(one::<i64>(&mut client, OPEN_CALLS, &[]), 1, "the worker waits");
+    let cause = "select cause from dialectic.blocked where status = 'processing'";
+    assert_eq!(column::<String>(&mut client, cause, &[]), ["waits for money that other calls hold, and may give back"]);
     outside.batch_execute("select dialectic.complete_job(id, claim_id, 'Done.') from taken").expect("an answer");
     all_completed(&mut client, Duration::from_secs(20));
     assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
@@ -75,4 +77,50 @@ fn who_waits_for_money_delays_nobody_else() {
     within(Duration::from_secs(60), "the many are done", || one::<i64>(&mut client, left, &[&many]) == 0);
     assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
     assert_sound(&mut client);
+}
+
+#[test]
+fn an_owner_with_a_thousand_calls_that_wait_for_money_delays_no_other_owner() {
+    let (_server, mut client) = Server::serving("");
+    cautious(&mut client, 4_000);
+    switch(&mut client, false);
+    single_calls(&mut client, "cautious", 1_000);
+    client.batch_execute("update dialectic.sessions set owner = 'jwt:poor'").expect("another owner");
+    client.execute("select dialectic.open_wallet('jwt:poor', $1)", &[&(WORST * 3 / 2)]).expect("a wallet");
+    switch(&mut client, true);
+    soon("one is called and others wait", || {
+        one::<bool>(
+            &mut client,
+            "select exists (select from dialectic.blocked where cause like 'waits for money%') \
+                    and (select held from dialectic.wallets) = $1",
+            &[&WORST],
+        )
+    });
+    others_are_worked(&mut client);
+    let open = "select count(*) from dialectic.model_calls where outcome = 'open' and model = 'cautious'";
+    assert_eq!(one::<i64>(&mut client, open, &[]), 1, "the one that holds the money is still under way");
+    // Those in hand stay few: no more of them are claimed.
+    let in_hand = "select count(*) from dialectic.jobs where status = 'processing' and kind = 'execute'";
+    assert!(one::<i64>(&mut client, in_hand, &[]) < 200);
+    assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
+}
+
+#[test]
+fn what_was_drafted_before_there_was_a_wallet_is_counted_for_it() {
+    let (_server, mut client) = Server::serving("");
+    client
+        .batch_execute(
+            "select dialectic.add_model('dear', 'simulator', context_window => 100000, max_output_tokens => 100, input_price => 1, output_price => 1)",
+        )
+        .expect("a model");
+    set(&mut client, "dialectic.stop_at", Some("claimed"));
+    single_calls(&mut client, "dear", 1);
+    soon("it has claimed the call", || stopped_at(&mut client).as_deref() == Some("claimed"));
+    // Enough for the call, not for a window full of text.
+    client.batch_execute("select dialectic.open_wallet('role:postgres', 20000)").expect("a wallet");
+    set(&mut client, "dialectic.stop_at", None);
+    all_completed(&mut client, Duration::from_secs(20));
+    assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
+    let held = "select max(coalesce(held, 100000)) from dialectic.model_calls";
+    assert!(one::<i64>(&mut client, held, &[]) < 20_000, "every call was counted and held");
 }

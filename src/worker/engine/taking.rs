@@ -30,11 +30,12 @@ impl Engine {
         for mut ready in std::mem::take(&mut self.hand.ready) {
             if done.opened.open.contains(&ready.claim.job) {
                 opened.push(ready);
-            } else if done.opened.short.contains(&ready.claim.job) {
+            } else if let Some(purse) = done.opened.short.get(&ready.claim.job) {
                 if let Some(ticket) = ready.ticket.take() {
                     self.gate.give_back(ticket);
                 }
                 ready.is_short = true;
+                ready.purse = Some(purse.clone());
                 waiting.push_back(ready);
             } else if !done.tried.contains(&ready.claim.id) {
                 waiting.push_back(ready);

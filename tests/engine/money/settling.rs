@@ -190,3 +190,57 @@ fn what_exceeds_the_hold_is_unbilled_and_shown() {
     assert_eq!(shown[0].0, id);
     assert!(shown[0].1.contains(&(cost - held).to_string()), "{shown:?}");
 }
+
+#[test]
+fn money_that_a_correction_gives_back_sets_others_going() {
+    let (estimate, hold) = {
+        let (_database, mut client) = funded(OPENING);
+        let (_, estimate, hold) = lost(&mut client, OPENING);
+        (estimate, hold)
+    };
+    // Enough for one call, and not for what the lost one was charged besides.
+    let amount = hold + estimate - 1;
+    let (_database, mut client) = funded(amount);
+    let (claim, ..) = lost(&mut client, amount);
+    let (_, others) = leaves(&mut client, 1);
+    assert!(ask(&mut client, &others[0]).is_none());
+    assert_eq!(status(&mut client, others[0].job), "paused_nsf");
+    assert_eq!(answer_with(&mut client, &claim, 1, 0), "stale");
+    assert_eq!(status(&mut client, others[0].job), "pending");
+    assert_balanced(&mut client);
+}
+
+#[test]
+fn a_budget_that_is_set_while_an_answer_comes_counts_it() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    client
+        .batch_execute(&format!(
+            "select dialectic.add_model('dear', 'simulator', max_output_tokens => 200, input_price => {READ}, output_price => {WRITTEN})"
+        ))
+        .expect("a model that costs");
+    let (session, claim) = asked(&mut client);
+    let set = "select dialectic.set_budget($1, 1000000)";
+    let (_, said) = overlapping(
+        &database,
+        |first| one::<i32>(first, set, &[&session]),
+        |second| answer_with(second, &claim, 40, 20),
+    );
+    assert_eq!(said, "completed");
+    let spent: i64 = one(&mut client, "select spent from dialectic.budgets", &[]);
+    assert_eq!(spent, 40 * READ + 20 * WRITTEN);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn usage_may_be_said_in_whole_numbers_of_any_form() {
+    let (_database, mut client) = funded(OPENING);
+    let (_, claim) = asked(&mut client);
+    let said: String = one(
+        &mut client,
+        "select dialectic.complete_job($1, $2, 'A leaf.', 'stop', '{\"input_tokens\": 5.0, \"output_tokens\": 1e1}')",
+        &[&claim.job, &claim.claim],
+    );
+    assert_eq!(said, "completed");
+    assert_eq!(call(&mut client, &claim).1, 5 * READ + 10 * WRITTEN);
+}

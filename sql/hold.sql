@@ -38,24 +38,32 @@ $$;
 
 -- Judges what calls of these models, with so many tokens to read and to write at the most, may cost: whether it is held, waits until calls
 -- under way give back what they hold, or pauses, for only more money would help. Holds nothing yet. A call that is open already is left out.
+-- Under the locks of the sessions and their wallets; a wallet that was opened since cannot be overdrawn either, for it checks its balance.
 create function _fund(job_ids uuid[], claim_ids bigint[], models text[], reads bigint[], writes bigint[])
-    returns table (job_id uuid, verdict text, amount bigint, purse text, waits_for text)
+    returns table (job_id uuid, verdict text, amount bigint, owner text, purse text, waits_for text)
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    perform _lock_wallets(array(select j.session_id from jobs j where j.id = any (job_ids)));
     return query
-        with ask as materialized (
+        -- All it reads and may write, at the dearest price that can apply.
+        with price as materialized (
+            select distinct on (m.name) m.name, m.context_window, greatest(m.input_price, m.cached_price, m.cache_write_price) as to_read,
+                   greatest(m.output_price, m.reasoning_price) as to_write
+            from models m
+            where m.name = any (models)
+            order by m.name, m.is_shipped
+        ),
+        ask as materialized (
             select a.nth, j.id, w.owner, b.session_id, w.balance + w.held as wallet_has, w.balance, a.read is null as is_uncounted,
                    b.amount - b.spent - b.held as budget_left,
-                   coalesce((select _worst_cost(m, coalesce(a.read, m.context_window), a.written)
-                             from models m where m.name = a.model order by m.is_shipped limit 1), 0) as worst
+                   least(1000000000000000, ceil(coalesce(coalesce(a.read, p.context_window) * p.to_read + a.written * p.to_write, 0)))::bigint as worst
             from unnest(job_ids, claim_ids, models, reads, writes) with ordinality as a(job_id, claim_id, model, read, written, nth)
             join jobs j on j.id = a.job_id and j.claim_id = a.claim_id
             join sessions s on s.id = j.session_id
             left join wallets w on w.owner = s.owner
             left join budgets b on b.session_id = s.id
+            left join price p on p.name = a.model
             where not exists (select from model_calls c where c.job_id = j.id and c.claim_id = j.claim_id)
         ),
         wallet as materialized (
@@ -74,7 +82,7 @@ begin
         )
         -- What was drafted before there was anything to limit it is drafted anew, and counted.
         select a.id, case when a.is_uncounted and (a.owner is not null or a.session_id is not null) then 'uncounted' else v.verdict end,
-               case when a.owner is not null or a.session_id is not null then a.worst end,
+               case when a.owner is not null or a.session_id is not null then a.worst end, a.owner,
                case when a.worst > a.wallet_has then 'wallet' else 'budget' end,
                case when a.worst > a.balance then a.owner when a.worst > a.budget_left then a.session_id::text
                     else coalesce(a.owner, a.session_id::text) end
@@ -83,27 +91,23 @@ begin
 end
 $$;
 
--- Takes what these calls hold from the wallets and budgets they are under, as they are opened.
-create function _hold(calls uuid[]) returns void
+-- Takes what these calls hold from the wallets of these owners, where they have one, and from the budgets they are under, as they are opened.
+create function _hold(calls uuid[], session_ids uuid[], owners text[], amounts bigint[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    with entry as (
-        insert into ledger (owner, kind, amount, call_id, session_id)
-        select w.owner, 'hold', -c.held, c.id, c.session_id
-        from model_calls c
-        join wallets w on w.owner = (select s.owner from sessions s where s.id = c.session_id)
-        where c.id = any (calls)
-        returning owner, amount
-    )
+    insert into ledger (owner, kind, amount, call_id, session_id)
+    select c.owner, 'hold', -c.amount, c.id, c.session_id
+    from unnest(calls, session_ids, owners, amounts) as c(id, session_id, owner, amount)
+    where c.owner is not null;
     update wallets w
-    set balance = w.balance + taken.amount, held = w.held - taken.amount
-    from (select e.owner, sum(e.amount) as amount from entry e group by e.owner) as taken
+    set balance = w.balance - taken.amount, held = w.held + taken.amount
+    from (select c.owner, sum(c.amount) as amount from unnest(owners, amounts) as c(owner, amount) group by c.owner) as taken
     where w.owner = taken.owner;
     update budgets b
     set held = b.held + taken.amount
-    from (select c.session_id, sum(c.held) as amount from model_calls c where c.id = any (calls) group by c.session_id) as taken
+    from (select c.session_id, sum(c.amount) as amount from unnest(session_ids, amounts) as c(session_id, amount) group by c.session_id) as taken
     where b.session_id = taken.session_id;
 end
 $$;

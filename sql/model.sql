@@ -262,14 +262,3 @@ begin
                 + greatest(written - reasoning, 0) * model.output_price + reasoning * coalesce(model.reasoning_price, model.output_price)));
 end
 $$;
-
--- What a call may cost at the most: all it reads and may write at the dearest price that can apply.
-create function _worst_cost(model models, read bigint, written bigint) returns bigint
-    language plpgsql immutable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
-    return least(1000000000000000, ceil(read * greatest(model.input_price, model.cached_price, model.cache_write_price)
-                + written * greatest(model.output_price, model.reasoning_price)));
-end
-$$;

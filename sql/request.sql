@@ -111,6 +111,7 @@ declare
     -- What those that are paid for hold, those that wait, and those that cannot be paid.
     paid       uuid[];
     amounts    bigint[];
+    payers     text[];
     waiting    uuid[];
     awaited    text[];
     uncounted  uuid[];
@@ -118,14 +119,14 @@ declare
     needed     bigint[];
     purses     text[];
     opened     uuid[];
-    holding    uuid[];
+    holding    record;
 begin
     if is_limited then
         select array_agg(f.job_id) filter (where f.verdict = 'hold'), array_agg(f.amount) filter (where f.verdict = 'hold'),
-               array_agg(f.job_id) filter (where f.verdict = 'wait'), array_agg(f.waits_for) filter (where f.verdict = 'wait'),
+               array_agg(f.owner) filter (where f.verdict = 'hold'), array_agg(f.job_id) filter (where f.verdict = 'wait'), array_agg(f.waits_for) filter (where f.verdict = 'wait'),
                array_agg(f.job_id) filter (where f.verdict = 'uncounted'), array_agg(f.job_id) filter (where f.verdict = 'pause'),
                array_agg(f.amount) filter (where f.verdict = 'pause'), array_agg(f.purse) filter (where f.verdict = 'pause')
-        into paid, amounts, waiting, awaited, uncounted, unpaid, needed, purses
+        into paid, amounts, payers, waiting, awaited, uncounted, unpaid, needed, purses
         from _fund(job_ids, claim_ids, models, reads, writes) as f;
     end if;
     insert into resources as saved (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
@@ -148,11 +149,20 @@ begin
         left join unnest(paid, amounts) as f(job_id, amount) on f.job_id = made.job_id
         where not is_limited or f.job_id is not null
         on conflict on constraint model_calls_job_id_claim_id_key do nothing
-        returning c.id, c.job_id, c.held
+        returning c.id, c.job_id, c.session_id, c.held
     )
-    select array_agg(o.job_id), array_agg(o.id) filter (where o.held is not null) into opened, holding from open_call o;
-    if holding is not null then
-        perform _hold(holding);
+    select array_agg(o.job_id) as jobs, array_agg(o.id) as calls, array_agg(o.session_id) as sessions, array_agg(o.held) as amounts
+    into holding
+    from open_call o;
+    opened := holding.jobs;
+    if is_limited and opened is not null then
+        perform _hold(held.calls, held.sessions, held.owners, held.amounts)
+        from (
+            select array_agg(c.id) as calls, array_agg(c.session_id) as sessions, array_agg(f.owner) as owners, array_agg(c.amount) as amounts
+            from unnest(holding.jobs, holding.calls, holding.sessions, holding.amounts) as c(job_id, id, session_id, amount)
+            join unnest(paid, payers) as f(job_id, owner) on f.job_id = c.job_id
+            where c.amount is not null) as held
+        where held.calls is not null;
     end if;
     if unpaid is not null then
         perform _pause_unfunded(unpaid, needed, purses);

@@ -182,6 +182,7 @@ create function _settle(calls uuid[], known uuid[] default '{}', estimates bigin
 as $$
 declare
     late    record;
+    free    bigint;
     extra   bigint;
     payable uuid[] := '{}';
 begin
@@ -219,10 +220,13 @@ begin
         from unnest(known, estimates) as k(id, estimate)
         join model_calls c on c.id = k.id
     loop
+        -- What it held was given back long ago: more is charged only as far as its wallet and its budget still have it. Where there is
+        -- neither, nothing is short of it.
+        free := least((select w.balance from wallets w where w.owner = late.owner),
+                      (select greatest(b.amount - b.spent - b.held, 0) from budgets b where b.session_id = late.session_id));
         update budgets b set spent = b.spent + late.cost - late.estimate where b.session_id = late.session_id;
         continue when late.held is null;
-        -- Where there is no wallet nothing is short of it.
-        extra := _corrected(late.held, late.charged, late.cost, coalesce((select w.balance from wallets w where w.owner = late.owner), late.held));
+        extra := _corrected(late.held, late.charged, late.cost, coalesce(free, late.held));
         if late.owner is not null and extra <> 0 then
             insert into ledger (owner, kind, amount, call_id, session_id) values (late.owner, 'correction', -extra, late.id, late.session_id);
             update wallets w set balance = w.balance - extra where w.owner = late.owner;
@@ -241,7 +245,7 @@ begin
 end
 $$;
 
--- Gives back all that these calls hold: nobody will ever know what they used.
+-- Gives back all that these calls hold, whose jobs are gone already: nobody will ever know what they used.
 create function _release(calls uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -265,3 +269,18 @@ end
 $$;
 create trigger _lock_holding_wallets before delete on projects for each statement execute function _lock_holding_wallets();
 create trigger _lock_holding_wallets before delete on sessions for each statement execute function _lock_holding_wallets();
+
+-- A session takes its calls with it, and those under way are paid for as if their claimer had died: what they used is counted while there
+-- is something left to count.
+create function _settle_deleted() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _close_lost_calls(array(
+        select c.id from jobs j join model_calls c on c.job_id = j.id where j.session_id = old.id and c.outcome = 'open' and c.held is not null), _now());
+    return old;
+end
+$$;
+create trigger _settle_deleted before delete on sessions for each row execute function _settle_deleted();

@@ -81,11 +81,27 @@ fn an_owner_without_a_wallet_is_not_limited_and_every_call_is_costed() {
 }
 
 #[test]
-fn a_project_that_is_deleted_leaves_nothing_held() {
+fn a_project_that_is_deleted_is_charged_for_what_its_calls_read_and_leaves_nothing_held() {
     let (_database, mut client) = funded(OPENING);
-    let (_, claim) = asked(&mut client);
-    assert!(purse(&mut client).1 > 0);
+    let (_, leaves) = leaves(&mut client, 1);
+    let request = ask(&mut client, &leaves[0]).expect("a request");
+    let claim = &leaves[0];
+    // It had begun to speak: what was heard of it is not free because nobody keeps it.
+    let said = "A leaf is green until it is not.";
+    client
+        .execute(
+            "select dialectic._append_partials(array[$1::uuid], array[$2::bigint], array[$3::text])",
+            &[&claim.job, &claim.claim, &said],
+        )
+        .expect("a fragment");
+    let used: i64 = one(
+        &mut client,
+        "select dialectic.count_message_tokens($1, 'dear') * $2 + dialectic.count_tokens($3, 'dear') * $4",
+        &[&request["messages"], &READ, &said, &WRITTEN],
+    );
+    let held = held(&mut client, claim);
     client.batch_execute("delete from dialectic.projects").expect("delete");
+    assert_eq!(entries(&mut client), [entry("hold", -held), entry("settlement", held - used)]);
     // The answer comes to nobody.
     let gone = refused(&mut client, "select dialectic.complete_job($1, $2, 'late')", &[&claim.job, &claim.claim]);
     assert_eq!(gone.code().code(), "P0002");

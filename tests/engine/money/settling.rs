@@ -174,6 +174,30 @@ fn a_correction_never_overdraws() {
 }
 
 #[test]
+fn a_correction_never_goes_beyond_the_budget() {
+    let (estimate, hold) = {
+        let (_database, mut client) = funded(OPENING);
+        let (_, estimate, hold) = lost(&mut client, OPENING);
+        (estimate, hold)
+    };
+    for (room, free) in [(0, 0), (7, 7), (10_000, 10_000)] {
+        let (_database, mut client) = funded(OPENING);
+        let (claim, ..) = lost(&mut client, OPENING);
+        let session: Uuid = one(&mut client, "select session_id from dialectic.jobs where id = $1", &[&claim.job]);
+        let limit = estimate + room;
+        client.query_one("select dialectic.set_budget($1, $2)", &[&session, &limit]).expect("set_budget");
+        assert_eq!(answer_with(&mut client, &claim, 40, 20), "stale");
+        let cost = 40 * READ + 20 * WRITTEN;
+        let added = (cost.min(hold) - estimate).min(free);
+        assert_eq!(call(&mut client, &claim), ("late".to_owned(), cost, cost - estimate - added), "{room} left");
+        assert_eq!(purse(&mut client), (OPENING - estimate - added, 0), "{room} left");
+        let spent: i64 = one(&mut client, "select spent from dialectic.budgets", &[]);
+        assert_eq!(spent, cost, "what it cost is told all the same");
+        assert_balanced(&mut client);
+    }
+}
+
+#[test]
 fn what_exceeds_the_hold_is_unbilled_and_shown() {
     let (_database, mut client) = funded(OPENING);
     let (_, claim) = asked(&mut client);

@@ -126,6 +126,7 @@ pub(super) fn assert_settled(client: &mut Client, storm: &Storm<'_>) {
     let deeds = storm.deeds();
     for deed in [
         "killed",
+        "crashed",
         "said twice",
         "said late",
         "said, and the job is stale",

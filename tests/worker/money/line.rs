@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a connection may be told in the storm besides yes: it was killed, or what it came for is not there any more.
-const EXPECTED: [&str; 3] = ["cut", "57P01", "55000"];
+/// What a connection may be told in the storm besides yes: it was killed, the server crashed, or what it came for is not there any more.
+const EXPECTED: [&str; 4] = ["cut", "57P01", "57P02", "55000"];
 
 /// What all connections share.
 pub(super) struct Storm<'a> {

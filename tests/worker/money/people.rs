@@ -2,6 +2,7 @@
 
 use super::line::{Line, Storm};
 use super::{CALLS, LIMIT, POOR, RICH, WALLETS, owner};
+use dialectic_tests::server::signal;
 use dialectic_tests::*;
 use postgres::Client;
 use rand::Rng;
@@ -12,6 +13,10 @@ use std::time::{Duration, Instant};
 
 /// How often each key is used.
 const SAME_KEY: u64 = 3;
+/// Every so many rounds of the killer, each of a second, the server crashes.
+const CRASH_AFTER: u32 = 12;
+/// How often a payment is made that nobody confirms.
+const INSISTENCE: usize = 20;
 
 /// Begins sessions, some of them with a budget, so that there is always something to do; ends the storm when enough was done.
 pub(super) fn keeper(storm: &Storm<'_>, mut random: StdRng, begun: Instant) {
@@ -28,17 +33,28 @@ pub(super) fn keeper(storm: &Storm<'_>, mut random: StdRng, begun: Instant) {
             let budget = random.random_bool(0.25).then(|| random.random_range(0..40_000_i64));
             let session: Option<Uuid> = line
                 .value("select dialectic.start_session($1, '{dear,weak}', budget => $2::bigint)", &[project, &budget]);
-            line.ask("select * from dialectic.generate($1)", &[&session]);
-            storm.note("session begun");
+            if session.is_some_and(|session| line.ask("select * from dialectic.generate($1)", &[&session]).is_some()) {
+                storm.note("session begun");
+            }
         }
     }
 }
 
-/// Kills whoever works the queue, the worker too.
+/// Kills whoever works the queue, the worker too; every now and then in a way that takes the whole server with it.
 pub(super) fn killer(storm: &Storm<'_>, mut random: StdRng) {
     let mut line = Line::safe(storm);
-    while !storm.is_over_within(1_000) {
-        let worker = "select pid from pg_stat_activity where backend_type = 'pg_dialectic worker' and datname = 'law'";
+    let worker = "select pid from pg_stat_activity where backend_type = 'pg_dialectic worker' and datname = 'law'";
+    for round in 1_u32.. {
+        if storm.is_over_within(1_000) {
+            break;
+        }
+        if round % CRASH_AFTER == 0 {
+            if let Some(victim) = line.value(worker, &[]) {
+                signal(victim, libc::SIGKILL);
+                storm.note("crashed");
+            }
+            continue;
+        }
         let victim = match random.random_range(0..20) {
             0 => line.value(worker, &[]),
             _ => storm.mortals().choose(&mut random).copied(),
@@ -94,13 +110,18 @@ fn payment(key: u64) -> (usize, i64) {
     (RICH + key as usize % POOR, 500 + (key as i64 * 7_919) % 4_500)
 }
 
-/// Pays in. Every key is used several times, often at once.
+/// Pays in. Every key is used several times, often at once, and again until somebody says that it was taken: a server that crashed
+/// may have taken it or not.
 pub(super) fn banker(storm: &Storm<'_>, mut random: StdRng) {
     let mut line = Line::safe(storm);
     while !storm.is_over_within(random.random_range(500..1_500)) {
         let key = storm.keys.fetch_add(1, Ordering::Relaxed) / SAME_KEY;
         let (number, amount) = payment(key);
-        line.ask("select dialectic.top_up($1, $2, $3)", &[&owner(number), &amount, &format!("payment {key}")]);
+        let mut pay = || {
+            let top_up = "select dialectic.top_up($1, $2, $3)";
+            line.ask(top_up, &[&owner(number), &amount, &format!("payment {key}")]).is_some()
+        };
+        assert!((0..INSISTENCE).any(|_| pay()), "payment {key}");
         storm.note("top_up");
     }
 }

@@ -223,6 +223,16 @@ pub fn overlapping<A, B: Send>(
     (early, late)
 }
 
+/// What a backend alone has written to of its memory, in kB.
+pub fn private_memory(pid: i32) -> u64 {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("smaps_rollup");
+    let of = |name: &str| {
+        let line = smaps.lines().find(|line| line.starts_with(name)).expect("a line");
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
+    };
+    of("Private_Dirty:")
+}
+
 /// The process of a connection.
 pub fn pid(client: &mut Client) -> i32 {
     one(client, "select pg_backend_pid()", &[])

@@ -19,6 +19,7 @@ mod pages;
 mod process;
 mod soak;
 mod streams;
+mod tokens;
 
 use figure::Figure;
 use std::any::Any;
@@ -29,7 +30,7 @@ use std::time::Instant;
 /// A name, whether it runs without being named, and what it measures.
 type Row = (&'static str, bool, fn() -> Vec<Figure>);
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 12] = [
     ("calls", true, calls::measure),
     ("http", true, http::measure),
     ("streams", true, streams::measure),
@@ -40,6 +41,7 @@ const ROWS: [Row; 11] = [
     ("idle", true, idle::measure),
     ("pages", true, pages::measure),
     ("claim", true, claim::measure),
+    ("tokens", true, tokens::measure),
     ("soak", false, soak::measure),
 ];
 

@@ -92,16 +92,6 @@ fn no_text_is_too_odd_to_be_counted() {
     }
 }
 
-/// The private memory of a backend in kB.
-fn private(pid: i32) -> u64 {
-    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("smaps_rollup");
-    let of = |name: &str| {
-        let line = smaps.lines().find(|line| line.starts_with(name)).expect("a line");
-        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number")
-    };
-    of("Private_Dirty:")
-}
-
 #[test]
 fn a_new_connection_counts_at_once_and_carries_no_vocabulary() {
     let database = Database::new();
@@ -111,12 +101,12 @@ fn a_new_connection_counts_at_once_and_carries_no_vocabulary() {
         let mut client = database.connect();
         // What any first function costs is not what counting costs.
         one::<i64>(&mut client, COUNT, &[&"", &"sim-a"]);
-        let pid: i32 = one(&mut client, "select pg_backend_pid()", &[]);
-        let before = private(pid);
+        let pid = pid(&mut client);
+        let before = private_memory(pid);
         let begun = Instant::now();
         assert!(count(&mut client, &text, "gpt-5-nano") > 1000);
         first.push(begun.elapsed());
-        let grown = private(pid).saturating_sub(before);
+        let grown = private_memory(pid).saturating_sub(before);
         assert!(grown < 2048, "{grown} kB");
     }
     first.sort();

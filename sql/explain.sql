@@ -16,6 +16,7 @@ begin
             (select s.id, false as is_own
              from sessions s
              where s.owner = seen.owner and s.process = seen.process and s.id <> seen.id
+               and exists (select from stage_runs r where r.session_id = s.id and r.status = 'completed')
              order by s.id desc
              limit 20)
             union all
@@ -30,16 +31,18 @@ begin
                        select from stage_runs newer
                        where newer.session_id = r.session_id and newer.stage = r.stage and newer.status = 'completed' and newer.iteration > r.iteration))
         ),
-        -- What an answer took with all its chunks.
+        -- What an answer took with all its chunks, of which a job may have written several.
         answer as (
-            select c.stage, c.step_key, c.model, c.root_id, sum(called.written) as written, sum(called.thought) as thought
-            from run
-            join contributions c on (c.session_id, c.stage, c.iteration) = (run.session_id, run.stage, run.iteration)
+            select writer.stage, writer.step_key, writer.model, writer.root_id, sum(called.written) as written, sum(called.thought) as thought
+            from (
+                select distinct c.stage, c.step_key, c.model, c.root_id, c.job_id
+                from run
+                join contributions c on (c.session_id, c.stage, c.iteration) = (run.session_id, run.stage, run.iteration)
+                where not run.is_own and c.output_type <> 'combined') as writer
             cross join lateral (
                 select sum(m.output_tokens) as written, sum(m.reasoning_tokens) as thought
                 from model_calls m
-                where m.job_id = c.job_id and m.outcome = 'answered') as called
-            where not run.is_own and c.output_type <> 'combined'
+                where m.job_id = writer.job_id and m.outcome = 'answered') as called
             group by 1, 2, 3, 4
         ),
         took as (
@@ -73,12 +76,16 @@ begin
             from measured m
             order by m.is_own, m.stage, m.step_key, m.model, abs(m.length - m.mean), m.id
         ),
-        -- Of the models that are not asked now the one that is known best.
+        -- Of the models that are not asked now the one that is known best; the simulator speaks for nobody else.
         chosen as (
-            select s.*, row_number() over (partition by s.is_own, s.stage, s.step_key order by s.count desc, s.model) as nth from sample s
+            select s.*, simulated.it_is, row_number() over (partition by s.is_own, s.stage, s.step_key order by simulated.it_is, s.count desc, s.model) as nth
+            from sample s
+            cross join lateral (
+                select exists (select from _current_models m join _current_providers p on p.name = m.provider and p.api = 'simulator'
+                               where m.name = s.model) as it_is) as simulated
         )
         select jsonb_agg(jsonb_build_object(
-                   'stage', s.stage, 'step_key', s.step_key, 'model', s.model, 'is_own', s.is_own,
+                   'stage', s.stage, 'step_key', s.step_key, 'model', s.model, 'is_simulated', s.it_is, 'is_own', s.is_own,
                    'output_tokens', coalesce(took.written, 0), 'reasoning_tokens', coalesce(took.thought, 0),
                    'scale', s.mean / greatest(s.length, 1), 'text', text.content, 'json', text.json, 'is_headed', text.is_headed) order by s.nth)
         from chosen s
@@ -90,7 +97,53 @@ begin
             from resources r
             left join resources source on source.id = r.source_resource_id
             where not s.is_answer and r.id = s.id) as text
-        where (s.model = any (seen.models) or s.nth = 1) and (s.is_own or took.written is not null));
+        where (s.model = any (seen.models) or (s.nth = 1 and not s.it_is)) and (s.is_own or took.written is not null));
+end
+$$;
+
+-- What the iterations before the present one have made and heard, which a further one may read besides.
+create function _explain_before(seen sessions) returns jsonb
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if seen.iteration = 1 then
+        return '[]';
+    end if;
+    return (
+        with run as (
+            select distinct on (r.stage) r.stage, r.iteration
+            from stage_runs r
+            where r.session_id = seen.id and r.status = 'completed' and r.iteration < seen.iteration
+            order by r.stage, r.iteration desc
+        ),
+        made as (
+            select c.id, c.output_type as type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer, c.content, false as is_headed
+            from run
+            join contributions c on (c.session_id, c.stage, c.iteration) = (seen.id, run.stage, run.iteration)
+            join jobs j on j.id = c.job_id and j.status = 'completed'
+            where not c.is_part and c.mime_type = 'text/markdown' and c.output_type <> 'combined'
+            union all
+            select newest.* from (
+                select distinct on (j.parent_job_id, j.step_key, j.group_key)
+                       r.id, r.output_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer, r.content, r.source_resource_id is not null
+                from run
+                join resources r on (r.session_id, r.stage, r.iteration) = (seen.id, run.stage, run.iteration)
+                    and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
+                join jobs j on j.id = r.job_id and j.status = 'completed'
+                where r.output_type is distinct from 'combined'
+                order by j.parent_job_id, j.step_key, j.group_key, (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc) as newest
+            union all
+            select r.id, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer, r.content, false
+            from run
+            join resources r on (r.session_id, r.stage, r.iteration) = (seen.id, run.stage, run.iteration)
+                and r.resource_type = 'user_feedback' and r.job_id is null
+        )
+        -- By ids of their own: what is read of the newest iteration may be the same text.
+        select coalesce(jsonb_agg(jsonb_build_object(
+                   'id', 'before:' || m.id, 'type', m.type, 'stage', m.stage, 'document_key', m.document_key, 'model', m.model, 'lineage_id', m.lineage_id,
+                   'reviewer', m.reviewer, 'previous_iteration', true, 'content', m.content, 'is_headed', m.is_headed)), '[]')
+        from made m);
 end
 $$;
 
@@ -115,15 +168,6 @@ begin
                    left join _current_models m on m.name = asked.name
                    left join _current_providers p on p.name = m.provider
                    left join token_ratios ratio on ratio.model = m.name),
-        -- What generate() wanted; a stage that follows by itself wants the same.
-        'limits', (select coalesce(jsonb_object_agg(listed.slug, wanted.most) filter (where wanted.most is not null), '{}')
-                   from unnest(slugs) with ordinality as listed(slug, position)
-                   cross join lateral (
-                       select r.max_output_tokens as most
-                       from stage_runs r
-                       where r.session_id = seen.id and (r.stage = listed.slug or (seen.auto_advance and r.position < listed.position))
-                       order by r.position desc, r.iteration desc
-                       limit 1) as wanted),
         'sources', (select coalesce(jsonb_agg(jsonb_build_object(
                                 'id', r.id, 'type', r.resource_type, 'stage', r.stage, 'name', r.name, 'content', r.content)), '[]')
                     from resources r
@@ -131,15 +175,27 @@ begin
                       and (r.session_id is null
                            or (r.resource_type = 'user_feedback' and r.session_id = seen.id
                                and r.iteration = (select max(run.iteration) from stage_runs run
-                                                  where run.session_id = seen.id and run.stage = r.stage and run.status = 'completed')))),
-        'past', coalesce(_explain_past(seen), '[]'));
+                                                  where run.session_id = seen.id and run.stage = r.stage and run.status = 'completed'))))
+                   || _explain_before(seen),
+        'past', coalesce(_explain_past(seen), '[]'))
+        -- What generate() wanted; a stage that follows by itself wants the same.
+        || (select jsonb_build_object(
+                       'limits', coalesce(jsonb_object_agg(listed.slug, wanted.most) filter (where wanted.most is not null), '{}'),
+                       'continuations', jsonb_object_agg(listed.slug, case when coalesce(wanted.may_continue, true) then get_config('max_continuations') else '0' end))
+            from unnest(slugs) with ordinality as listed(slug, position)
+            left join lateral (
+                select r.max_output_tokens as most, r.continue_until_complete as may_continue
+                from stage_runs r
+                where r.session_id = seen.id and (r.stage = listed.slug or (seen.auto_advance and r.position < listed.position))
+                order by r.position desc, r.iteration desc
+                limit 1) as wanted on true);
 end
 $$;
 
 -- The rows of explain(), whose argument and column of one name plpgsql would not tell apart.
 create function _explain_session(session uuid, only_stage text)
     returns table (
-        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
+        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint, tier integer,
         input_tokens bigint, output_tokens bigint, cost numeric, worst_cost numeric,
         actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
     language plpgsql stable
@@ -157,17 +213,24 @@ begin
         with planned as materialized (
             select e.*, row_number() over () as nth from _explain(seen.definition_id, _explain_facts(seen, slugs)) as e
         ),
-        -- A model that is gone costs nothing that is known.
+        -- A model that is gone costs nothing that is known. At the most the one answers that stands in for it, if that is dearer.
+        price as materialized (
+            select m.name, m.prices[1] as read, m.prices[4] as written, m.prices[5] as thought,
+                   greatest(d.to_read, of_fallback.to_read) as most_read, greatest(d.to_write, of_fallback.to_write) as most_written
+            from (select c.name, c.fallback, _prices(c.name) as prices from _current_models c where c.name = any (seen.models)) as m
+            cross join lateral _dearest(m.prices) as d
+            left join lateral _dearest(_prices(m.fallback)) as of_fallback on m.fallback is not null
+        ),
+        -- Every call is rounded up by itself.
         priced as (
             select p.nth, sum(t.read) as tokens_in, sum(t.written) as tokens_out,
-                   sum(t.read * m.input_price + (t.written - t.thought) * m.output_price
-                       + t.thought * coalesce(m.reasoning_price, m.output_price)) as cost,
-                   sum(t.most_read * greatest(m.input_price, m.cached_price, m.cache_write_price)
-                       + t.most_written * greatest(m.output_price, m.reasoning_price)) as worst_cost
+                   sum(t.calls * ceil((t.read * m.read + (t.written - t.thought) * m.written + t.thought * m.thought) / nullif(t.calls, 0))) as cost,
+                   sum(t.calls + t.most_read * m.most_read + t.most_written * m.most_written)
+                       filter (where m.most_read > 0 or m.most_written > 0) as worst_cost
             from planned p
-            cross join unnest(p.models, p.input_tokens, p.output_tokens, p.reasoning_tokens, p.most_input_tokens, p.most_output_tokens)
-                as t(model, read, written, thought, most_read, most_written)
-            left join _current_models m on m.name = t.model
+            cross join unnest(p.models, p.model_calls, p.input_tokens, p.output_tokens, p.reasoning_tokens, p.most_input_tokens, p.most_output_tokens)
+                as t(model, calls, read, written, thought, most_read, most_written)
+            left join price m on m.name = t.model
             group by p.nth
         ),
         spent as (
@@ -180,21 +243,24 @@ begin
               and run.iteration = (select max(r.iteration) from stage_runs r where r.session_id = seen.id and r.stage = run.stage)
             group by 1, 2
         )
-        select p.stage, p.step_key, p.name, p.granularity_strategy, p.calls, p.documents, p.inputs,
+        select p.stage, p.step_key, p.name, p.granularity_strategy, p.calls, p.documents, p.inputs, p.tier,
                coalesce(e.tokens_in, 0)::bigint, coalesce(e.tokens_out, 0)::bigint,
                round(coalesce(e.cost, 0) / 1000000.0, 6), round(coalesce(e.worst_cost, 0) / 1000000.0, 6),
                coalesce(s.calls, 0), coalesce(s.tokens_in, 0)::bigint, coalesce(s.tokens_out, 0)::bigint, round(coalesce(s.cost, 0) / 1000000.0, 6)
         from planned p
         left join priced e on e.nth = p.nth
         left join spent s on s.stage = p.stage and s.step_key = p.step_key
-        where only_stage is null or p.stage = only_stage
+        where p.stage = only_stage
+           -- A session that ends before the last stage runs no further, unless somebody has told it to.
+           or (only_stage is null and (seen.through_stage is null or array_position(slugs, p.stage) <= array_position(slugs, seen.through_stage)
+                                       or exists (select from stage_runs r where r.session_id = seen.id and r.stage = p.stage)))
         order by p.nth;
 end
 $$;
 
 create function explain(session uuid, stage text default null)
     returns table (
-        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint,
+        stage text, step_key text, name text, granularity_strategy text, calls bigint, documents bigint, inputs bigint, tier integer,
         input_tokens bigint, output_tokens bigint, cost numeric, worst_cost numeric,
         actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
     language sql stable
@@ -203,16 +269,16 @@ as $$
     select * from _explain_session(explain.session, explain.stage)
 $$;
 comment on function explain(uuid, text) is
-    'The plan of a session before it runs: for each step the calls, the documents they become, the artifacts they read, the tokens and the cost to expect, and the cost if every answer and every text of an earlier step were as long as may be, at the dearest price of each model; after a run what it took beside them. Calls that repeat a failed one or go on with an answer are not foreseen; those that condense texts which do not fit are in tokens and costs as far as they are to be expected, and not in calls. Costs are in dollars.';
+    'The plan of a session before it runs: for each step the calls, the documents they become, the artifacts they read, how they fit (tier 1: they do, 2: texts are condensed first, 4: nothing helps and they will fail), the tokens and the cost to expect, and the cost if every answer and every text of an earlier step were as long as may be, at the dearest price of each model; after a run what it took beside them. Calls that condense texts or go on with an answer are in tokens and costs as far as they are to be expected, and not in calls; those that repeat a failed one are not foreseen. Costs are in dollars.';
 
 create function explain_total(session uuid, stage text default null)
     returns table (
-        calls bigint, documents bigint, input_tokens bigint, output_tokens bigint, cost numeric, worst_cost numeric,
+        calls bigint, documents bigint, tier integer, input_tokens bigint, output_tokens bigint, cost numeric, worst_cost numeric,
         actual_calls bigint, actual_input_tokens bigint, actual_output_tokens bigint, actual_cost numeric)
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select sum(e.calls)::bigint, sum(e.documents)::bigint, sum(e.input_tokens)::bigint, sum(e.output_tokens)::bigint, sum(e.cost), sum(e.worst_cost),
+    select sum(e.calls)::bigint, sum(e.documents)::bigint, max(e.tier), sum(e.input_tokens)::bigint, sum(e.output_tokens)::bigint, sum(e.cost), sum(e.worst_cost),
            sum(e.actual_calls)::bigint, sum(e.actual_input_tokens)::bigint, sum(e.actual_output_tokens)::bigint, sum(e.actual_cost)
     from _explain_session(explain_total.session, explain_total.stage) as e
 $$;

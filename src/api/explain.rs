@@ -25,6 +25,7 @@ struct Facts {
     request: Option<String>,
     models: Vec<Asked>,
     limits: BTreeMap<String, u64>,
+    continuations: BTreeMap<String, u64>,
     sources: Vec<There>,
     past: Vec<Before>,
 }
@@ -49,6 +50,8 @@ struct There {
     source: Source,
     name: Option<String>,
     content: String,
+    #[serde(default)]
+    is_headed: bool,
 }
 
 #[derive(Deserialize)]
@@ -56,6 +59,7 @@ struct Before {
     stage: String,
     step_key: String,
     model: String,
+    is_simulated: bool,
     is_own: bool,
     output_tokens: f64,
     reasoning_tokens: f64,
@@ -90,6 +94,7 @@ impl From<Before> for Past {
             stage: before.stage,
             step_key: before.step_key,
             model: before.model,
+            is_simulated: before.is_simulated,
             is_own: before.is_own,
             output_tokens: before.output_tokens,
             reasoning_tokens: before.reasoning_tokens,
@@ -117,7 +122,9 @@ pub(crate) fn _explain(
             name!(calls, i64),
             name!(documents, i64),
             name!(inputs, i64),
+            name!(tier, i32),
             name!(models, Vec<String>),
+            name!(model_calls, Vec<i64>),
             name!(input_tokens, Vec<i64>),
             name!(output_tokens, Vec<i64>),
             name!(reasoning_tokens, Vec<i64>),
@@ -133,7 +140,10 @@ pub(crate) fn _explain(
         definition.stages.iter().map(|stage| (stage.slug.as_str(), &stage.recipe)).collect();
     let models: Vec<String> = facts.models.iter().map(|model| model.name.clone()).collect();
     let sources: Vec<Source> = facts.sources.iter().map(|there| there.source.clone()).collect();
-    let given = |there: There| Given { id: there.source.id, name: there.name, content: there.content };
+    let given = |there: There| {
+        let content = if there.is_headed { body(&there.content).to_owned() } else { there.content };
+        Given { id: there.source.id, name: there.name, content }
+    };
     let ground = Ground {
         definition: &definition,
         iteration: facts.iteration,
@@ -141,6 +151,7 @@ pub(crate) fn _explain(
         given: facts.sources.into_iter().map(given).collect(),
         models: facts.models.into_iter().map(Model::from).collect(),
         limits: facts.limits,
+        continuations: facts.continuations,
         safety: facts.safety,
         ratio: facts.ratio,
         past: facts.past.into_iter().map(Past::from).collect(),
@@ -157,13 +168,14 @@ pub(crate) fn _explain(
             });
             let by_model: Vec<_> = by_model.collect();
             let strategy = one.strategy.as_str();
+            let tier = by_model.iter().map(|tokens| tokens.tier).max().unwrap_or_default() as i32;
             (
                 (one.stage, one.step_key, one.name, strategy),
-                (count(one.calls), count(one.documents), count(one.inputs)),
+                (count(one.calls), count(one.documents), count(one.inputs), tier),
                 models.clone(),
                 by_model
                     .iter()
-                    .map(|t| [t.input, t.output, t.reasoning, t.most_input, t.most_output].map(number))
+                    .map(|t| [t.calls, t.input, t.output, t.reasoning, t.most_input, t.most_output].map(number))
                     .collect::<Vec<_>>(),
             )
         });
@@ -171,7 +183,7 @@ pub(crate) fn _explain(
     })?;
     let rows: Vec<_> = rows
         .into_iter()
-        .map(|((stage, step_key, name, strategy), (calls, documents, inputs), models, tokens)| {
+        .map(|((stage, step_key, name, strategy), (calls, documents, inputs, tier), models, tokens)| {
             let column = |at: usize| tokens.iter().map(|of_model| of_model[at]).collect::<Vec<i64>>();
             (
                 stage,
@@ -181,12 +193,14 @@ pub(crate) fn _explain(
                 calls,
                 documents,
                 inputs,
+                tier,
                 models,
                 column(0),
                 column(1),
                 column(2),
                 column(3),
                 column(4),
+                column(5),
             )
         })
         .collect();

@@ -70,6 +70,24 @@ impl fmt::Display for Overflow {
     }
 }
 
+/// The most groups that so many documents of a prompt are cut into which has no more tokens than these, and the most tokens that are
+/// read to condense them; none where it fits or fails.
+pub fn most_groups(most: u64, request: u64, documents: u64, window: &Window) -> (u64, u64) {
+    let (limit, room) = (window.limit(), room(request, window));
+    if most <= limit || room == 0 {
+        return (0, 0);
+    }
+    let most = most.min((limit as f64 * window.ratio) as u64);
+    // Of two groups side by side the second begins with what the first has no room for: together they are more than one is full.
+    let groups = (2 * most / room + 1).min(documents);
+    (groups, most + groups * (limit - room))
+}
+
+/// What a call that condenses has room for.
+fn room(request: u64, window: &Window) -> u64 {
+    window.limit().saturating_sub(INSTRUCTIONS + request)
+}
+
 /// The groups of documents, by position, that are to be condensed; none when a prompt of so many tokens fits as it is.
 pub fn groups(total: u64, request: u64, pieces: &[Piece], window: &Window) -> Result<Vec<Vec<usize>>, Overflow> {
     let limit = window.limit();
@@ -80,7 +98,7 @@ pub fn groups(total: u64, request: u64, pieces: &[Piece], window: &Window) -> Re
     if total as f64 > limit as f64 * window.ratio {
         return Err(overflow(format!("more than {} times as much is not condensed", window.ratio)));
     }
-    let room = limit.saturating_sub(INSTRUCTIONS + request);
+    let room = room(request, window);
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut filled = u64::MAX;
     for (at, piece) in pieces.iter().enumerate().filter(|(_, piece)| piece.may_shrink) {
@@ -147,6 +165,8 @@ mod tests {
             if let Ok(cut) = groups(total, 50, &pieces(&sizes), &WINDOW) && total > WINDOW.limit() {
                 let listed: Vec<usize> = cut.iter().flatten().copied().collect();
                 prop_assert_eq!(listed, (0..sizes.len()).collect::<Vec<_>>());
+                let (groups, read) = most_groups(total, 50, sizes.len() as u64, &WINDOW);
+                prop_assert!(cut.len() as u64 <= groups && sizes.iter().sum::<u64>() + groups * (INSTRUCTIONS + 50) <= read);
                 for group in cut {
                     prop_assert!(group.iter().map(|&at| sizes[at]).sum::<u64>() + INSTRUCTIONS + 50 <= WINDOW.limit());
                 }

@@ -5,6 +5,15 @@
 //! read-only data of the library: nothing is loaded, and a new process counts at once. No text makes
 //! it panic or take more than time in proportion. Never knows a model, a price or a window.
 //!
+//! Why a counter of its own: measured in one release build on two cores, with equal counts on every text, in MB/s for prose, Markdown,
+//! dense JSON, Rust, Chinese with Japanese, and emoji; then ms to load, MB private to each process, and MB of the stripped library.
+//!
+//! | counter | prose | md | json | code | cjk | emoji | load | private | library |
+//! |---|---|---|---|---|---|---|---|---|---|
+//! | this one | 103 | 93 | 112 | 88 | 24 | 35 | 0 | 0.004 | 6.4 |
+//! | tiktoken-rs 0.12.1 | 30 | 21 | 16 | 20 | 13 | 15 | 130 | 41 | 7.9 |
+//! | bpe-openai 0.3.2 | 43 | 32 | 37 | 35 | 31 | 29 | 51 | 35 | 49.7 |
+//!
 //! | module | decides |
 //! |---|---|
 //! | `pieces` | where a text is split before anything is counted |

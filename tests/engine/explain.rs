@@ -230,3 +230,62 @@ fn explaining_calls_nobody_and_stores_nothing() {
     assert!(read > 100_000 && written > 10_000, "{read}, {written}");
     assert_eq!(one::<i64>(&mut client, count, &[]), before);
 }
+
+#[test]
+fn what_it_takes_to_go_on_with_answers_that_are_cut_off_is_foretold_too() {
+    let database = Database::new();
+    let mut client = database.connect();
+    client
+        .batch_execute("select dialectic.add_model('short', 'simulator', max_output_tokens => 150, input_price => 2, output_price => 10)")
+        .expect("a model");
+    for nth in ["by its settings", "by its history"] {
+        let session = start(&mut client, "essay", &["short"], SHORT, &[]);
+        foretold(&mut client, &format!("an essay in short answers, {nth}"), session, 15.0);
+        let calls = "select calls = 5 and actual_calls > 10 from dialectic.explain_total($1)";
+        assert!(one::<bool>(&mut client, calls, &[&session]));
+    }
+}
+
+#[test]
+fn it_is_told_how_prompts_fit_and_that_one_does_not() {
+    let database = Database::new();
+    let mut client = database.connect();
+    define(&mut client);
+    client
+        .batch_execute(
+            "select dialectic.add_model('small', 'simulator', context_window => 8000, max_output_tokens => 1500)",
+        )
+        .expect("a model");
+    let tier = "select tier from dialectic.explain_total($1)";
+    let fits = start(&mut client, "essay", &["small"], SHORT, &[]);
+    assert_eq!(one::<i32>(&mut client, tier, &[&fits]), 1);
+    let text = long(30);
+    let condensed = start(&mut client, "decision", &["small"], "Buy?", &[&text, &text, &text]);
+    assert_eq!(one::<i32>(&mut client, tier, &[&condensed]), 2);
+    let too_large = start(&mut client, "essay", &["small"], &long(120), &[]);
+    assert_eq!(one::<i32>(&mut client, tier, &[&too_large]), 4);
+    let shown: i64 = one(&mut client, "select input_tokens from dialectic.explain($1, 'thesis')", &[&too_large]);
+    assert!(shown > 8_000, "how much too large it is: {shown}");
+    client.query("select * from dialectic.generate($1)", &[&too_large]).expect("generate");
+    work(&mut client);
+    assert_eq!(
+        one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&too_large]),
+        "failed"
+    );
+}
+
+#[test]
+fn a_session_that_ends_before_the_last_stage_is_explained_as_far_as_it_goes() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session: Uuid = one(
+        &mut client,
+        "select dialectic.run('Why?', models => '{sim-a,sim-b}', process => 'essay', through => 'antithesis')",
+        &[],
+    );
+    let stages: Vec<String> =
+        column(&mut client, "select distinct stage from dialectic.explain($1) order by 1", &[&session]);
+    assert_eq!(stages, ["antithesis", "thesis"]);
+    assert_eq!(one::<i64>(&mut client, "select calls from dialectic.explain_total($1)", &[&session]), 6);
+    assert_eq!(one::<i64>(&mut client, "select calls from dialectic.explain_total($1, 'synthesis')", &[&session]), 14);
+}

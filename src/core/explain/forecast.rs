@@ -1,28 +1,32 @@
 //! Decides how many tokens the calls of each step will read and write, and how many at the most.
 //!
 //! What a call reads is its real prompt: the template is rendered, and what stands in it is counted as the model counts it. A text
-//! that is there counts as it is. A text that will be made is as long as such texts became before: those of the same step and model,
+//! that is there counts as it is. A prompt of each step is rendered whole, so whatever its template does with texts is told; of the
+//! others long texts are left out and counted once. A text that will be made is as long as such texts became before: those of the same step and model,
 //! else those of the step by whichever model, else what the step asks for lets expect ([`crate::provider::expected`]). So it is with
-//! what a call writes. Where texts do not fit, what it takes to condense them
-//! once is added. Never asks a model, never counts a call that goes on with an answer or mends one.
+//! what a call writes. Where texts do not fit, what it takes to condense them once is added; where an answer is longer than a call
+//! may write, the calls that go on with it. Never asks a model, never counts a call that repeats a failed one or mends an answer.
 
-use super::ground::{Given, Ground, Model, Past, Tokens};
+mod reading;
+
+use super::ground::{Given, Ground, Model, Past, Tier, Tokens};
 use super::library::Library;
-use super::mark::{marked, unmarked};
 use super::{StagePlan, renamed};
-use crate::context::{Piece, Window, groups};
-use crate::definition::{Document, Manuscript, Turn};
+use crate::context::{Piece, Window, groups, most_groups};
+use crate::definition::Manuscript;
 use crate::json;
-use crate::plan::{Child, ChildInput, Source};
+use crate::plan::{Child, Source};
 use crate::prompt::Message;
 use crate::provider::expected::{Asked, expected};
-use crate::recipe::{HEADER_CONTEXT, Makes, Origin, SEED_PROMPT, Step};
+use crate::recipe::{HEADER_CONTEXT, Makes, Origin, Step};
 use crate::render::{FrontMatter, body};
+use reading::{Reading, SEAM, Template};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// So many prompts of a step are rendered that read equally many texts; the others are like them.
 const SAMPLES: u64 = 4;
+/// What asks for the rest of an answer, in tokens, about.
+const DIRECTIVE: u64 = 150;
 
 /// A step of a stage, by a model.
 type Writing<'a> = (&'a str, &'a str, &'a str);
@@ -47,6 +51,11 @@ pub fn forecast<'a>(plans: &'a [StagePlan<'_>], ground: &'a Ground<'_>) -> HashM
     all
 }
 
+/// Whether a text may be condensed: not what the user said, nor what binds the writer.
+fn may_shrink(text: &Reading<'_>) -> bool {
+    Origin::of(&text.source.r#type) != Origin::Prompt && text.source.r#type != HEADER_CONTEXT
+}
+
 /// One call.
 struct Call<'a> {
     stage: &'a str,
@@ -68,6 +77,8 @@ struct Sample {
     /// The tokens around the texts, and those of the answers, of all samples together.
     frame: u64,
     output: u64,
+    /// The most calls that one of the answers takes.
+    chunks: u64,
     /// How often each text stands in the prompt, the request last.
     times: Vec<u64>,
     /// What it takes to have those texts condensed, where they do not fit.
@@ -95,14 +106,6 @@ struct Answer<'a> {
     parts: HashMap<&'a str, usize>,
 }
 
-/// A text that a call reads, by its number, and what the prompt calls it.
-#[derive(Clone, Copy)]
-struct Reading<'a> {
-    source: &'a Source,
-    role: &'a str,
-    number: usize,
-}
-
 /// A source with the step that makes it, where one does.
 type Made<'a> = (&'a Source, Option<(&'a str, &'a str)>);
 
@@ -119,6 +122,8 @@ struct Desk<'a> {
     founders: HashMap<String, &'a str>,
     answers: HashMap<Writing<'a>, Answer<'a>>,
     samples: HashMap<(Writing<'a>, usize), Sample>,
+    /// What templates do with the texts they are given, by stage and step.
+    templates: HashMap<(&'a str, &'a str), Template>,
     /// What the stage at hand may read.
     sources: HashMap<&'a str, Made<'a>>,
     seed: usize,
@@ -139,6 +144,7 @@ impl<'a> Desk<'a> {
             founders: HashMap::new(),
             answers: HashMap::new(),
             samples: HashMap::new(),
+            templates: HashMap::new(),
             sources: HashMap::new(),
             seed: Library::REQUEST,
             ground,
@@ -182,43 +188,69 @@ impl<'a> Desk<'a> {
         let key = (call.writing(), texts.len());
         if self.samples.get(&key).is_none_or(|sample| sample.count < SAMPLES) {
             let (frame, times, messages) = self.rendered(call, &texts, false);
-            let output = self.answer(call, &messages, most_output);
+            let (output, chunks) = self.answer(call, &messages, most_output);
             let sample = self.samples.entry(key).or_default();
             sample.count += 1;
             sample.frame += frame;
             sample.output += output;
+            sample.chunks = sample.chunks.max(chunks);
             sample.times = times;
         }
+        let template = self.template(call, &texts, &key);
         let Some(sample) = self.samples.get(&key) else { return };
-        let (mut read, mut most_read, mut to_come) = (sample.frame / sample.count, sample.frame / sample.count, 0);
+        let frame = sample.frame / sample.count;
+        let (mut read, mut most_read) = (frame, frame + SEAM * sample.times.iter().sum::<u64>());
         let numbers = texts.iter().map(|text| text.number).chain([Library::REQUEST]);
         for (number, times) in numbers.zip(&sample.times) {
             let counted = self.library.counted(number, measure);
             read += counted * times;
-            match self.library.text(number).most {
-                Some(most) => to_come += most * times,
-                None => most_read += counted * times,
-            }
+            most_read += self.library.text(number).most.unwrap_or(counted) * times;
         }
-        let output = sample.output / sample.count;
+        let read = template.applied(read);
+        let most_read = template.applied(most_read).max(most_read);
+        let (output, chunks) = (sample.output / sample.count, sample.chunks);
         let mut input = measure.estimate(read);
+        let mut most_input = measure.worst(most_read);
+        let mut most_condensed = {
+            let request = measure.estimate(self.library.counted(Library::REQUEST, measure));
+            let documents = texts.iter().filter(|text| may_shrink(text)).count() as u64;
+            let (groups, input) = most_groups(most_input, request, documents, &window);
+            Condensed { input, output: groups * most_output, less: 0 }
+        };
+        most_input = most_input.min(window.limit());
         if measure.at_most(read) > window.limit() {
             let condensed = sample.condensed.or_else(|| self.condensed(call, &texts, input, &window));
             if let Some(sample) = self.samples.get_mut(&key) {
                 sample.condensed = condensed;
             }
+            match condensed {
+                Some(condensed) => {
+                    tokens.input += condensed.input;
+                    tokens.output += condensed.output;
+                    input = input.saturating_sub(condensed.less).min(window.limit());
+                    tokens.tier = tokens.tier.max(Tier::Condensed);
+                }
+                // It is not sent; how much too large it is can be seen.
+                None => {
+                    most_condensed = Condensed::default();
+                    tokens.tier = Tier::TooLarge;
+                }
+            }
             let condensed = condensed.unwrap_or_default();
-            tokens.input += condensed.input;
-            tokens.output += condensed.output;
-            tokens.most_input += condensed.input;
-            tokens.most_output += condensed.output;
-            input = input.saturating_sub(condensed.less).min(window.limit());
+            most_condensed.input = most_condensed.input.max(condensed.input);
+            most_condensed.output = most_condensed.output.max(condensed.output);
         }
-        tokens.input += input;
+        tokens.most_input += most_condensed.input;
+        tokens.most_output += most_condensed.output;
+        most_input = most_input.max(input);
+        // Each call that goes on reads what was read before and all that was written so far.
+        let again = |prompt: u64, written: u64| chunks * prompt + (chunks - 1) * (DIRECTIVE + written * chunks / 2);
+        tokens.calls += chunks;
+        tokens.input += again(input, output / chunks);
         tokens.output += output;
         tokens.reasoning += self.answers.get(&call.writing()).map_or(0, |answer| answer.reasoning.min(output));
-        tokens.most_input += (measure.at_most(most_read) + to_come).min(window.limit()).max(input);
-        tokens.most_output += most_output.max(output);
+        tokens.most_input += again(most_input, most_output);
+        tokens.most_output += (chunks * most_output).max(output);
     }
 
     /// What it takes to have the texts of a call condensed that do not fit; nothing where it would fail.
@@ -226,11 +258,8 @@ impl<'a> Desk<'a> {
         let (model, measure) = (call.model, &call.model.measure);
         let mut count = |number| measure.estimate(self.library.counted(number, measure));
         let request = count(Library::REQUEST);
-        let pieces = texts.iter().map(|text| Piece {
-            tokens: count(text.number),
-            may_shrink: Origin::of(&text.source.r#type) != Origin::Prompt && text.source.r#type != HEADER_CONTEXT,
-            depth: 0,
-        });
+        let pieces =
+            texts.iter().map(|text| Piece { tokens: count(text.number), may_shrink: may_shrink(text), depth: 0 });
         let pieces: Vec<Piece> = pieces.collect();
         let mut condensed = Condensed::default();
         for group in groups(total, request, &pieces, window).ok()? {
@@ -253,71 +282,39 @@ impl<'a> Desk<'a> {
         Some(condensed)
     }
 
-    /// The prompt of a call, or of one that condenses texts for it: the tokens around its texts, how often each stands there, the
-    /// request last, and the messages with the first words of each.
-    fn rendered(&self, call: &Call<'a>, texts: &[Reading<'a>], is_combine: bool) -> (u64, Vec<u64>, Vec<Message>) {
-        let ground = self.ground;
-        let numbers: Vec<usize> = texts.iter().map(|text| text.number).chain([Library::REQUEST]).collect();
-        let stands = |at: usize| -> Arc<str> { marked(&self.library.text(numbers[at]).glimpse, at).into() };
-        let documents = texts.iter().enumerate().map(|(at, Reading { source, role, .. })| {
-            let founder = source.lineage_id.as_ref().and_then(|id| self.founders.get(id).copied());
-            Document {
-                r#type: source.r#type.clone(),
-                role: (*role).to_owned(),
-                name: self.given.get(source.id.as_str()).and_then(|given| given.name.clone()),
-                stage: source.stage.clone(),
-                author: source.model.clone(),
-                reviewer: source.reviewer.clone(),
-                about: founder.filter(|model| Some(*model) != source.model.as_deref()).map(str::to_owned),
-                document_key: source.document_key.clone(),
-                content: stands(at),
-            }
-        });
-        let turn = Turn {
-            stage: call.stage.to_owned(),
-            iteration: ground.iteration,
-            step_key: call.step.key.clone(),
-            model: call.model.name.clone(),
-            is_combine,
-            documents: documents.collect(),
-            original_user_request: stands(texts.len()),
-        };
-        // What cannot be rendered will not be sent; what it would read is still told.
-        let messages = ground.definition.messages(&turn).unwrap_or_default();
-        let glimpses: Vec<&str> = numbers.iter().map(|number| self.library.text(*number).glimpse.as_str()).collect();
-        let (bare, times) = match messages.is_empty() {
-            true => (Vec::new(), vec![1; numbers.len()]),
-            false => unmarked(&messages, &glimpses),
-        };
-        let frame = call.model.measure.counted(&bare).saturating_sub(times.iter().sum());
-        (frame, times, messages)
-    }
-
-    /// The tokens of the answer; what others will read of it is put into the library the first time.
-    fn answer(&mut self, call: &Call<'a>, messages: &[Message], most: u64) -> u64 {
+    /// The tokens of the answer, and in how many calls it is written; what others will read of it is put into the library the
+    /// first time.
+    fn answer(&mut self, call: &Call<'a>, messages: &[Message], most: u64) -> (u64, u64) {
         let writing = call.writing();
         let shape = call.step.content_to_include.as_ref().filter(|_| call.step.makes() != Makes::Text);
         let model = call.model;
         let asked = Asked { api: &model.api, model: &model.name, settings: &model.settings, content: shape, messages };
+        let calls = 1 + self.ground.continuations.get(call.stage).copied().unwrap_or_default();
+        // What there is to write, how much is thought before it each time, and how much there is room for then.
+        let written = |text: u64, reasoning: u64, room: u64| {
+            let chunks = text.div_ceil(room.max(1)).clamp(1, calls);
+            (chunks * reasoning + text.min(chunks * room), chunks)
+        };
+        let by_past = |past: &Past| written(past.output_tokens.round() as u64, 0, most);
         if let Some(past) = self.answers.get(&writing).and_then(|answer| answer.past) {
-            return past.output_tokens.round() as u64;
+            return by_past(past);
         }
-        let past = self.past_of(&writing, model);
+        let past = self.past_of(&writing, model).filter(|past| past.json.is_some() == shape.is_some());
         let (mut text, mut json, mut scale) = (String::new(), None, 1.0);
         let (output, reasoning) = match past {
             Some(past) => {
                 (text, json, scale) = (past.text.clone(), past.json.clone(), past.scale);
-                (past.output_tokens.round() as u64, past.reasoning_tokens.round() as u64)
+                (by_past(past), past.reasoning_tokens.round() as u64)
             }
             None => {
                 let expected = expected(&asked);
                 let reasoning = expected.reasoning_tokens.min(most);
                 let room = expected.cut_after.unwrap_or(u64::MAX).min(most - reasoning);
-                let output = reasoning + model.measure.text(&expected.text).min(room);
+                let (output, chunks) = written(model.measure.text(&expected.text), reasoning, room);
                 if !self.answers.contains_key(&writing) {
                     (text, json) = self.read_by_others(call, expected.text);
                 }
-                (output, reasoning)
+                ((output, chunks), chunks * reasoning)
             }
         };
         if !self.answers.contains_key(&writing) {
@@ -326,18 +323,21 @@ impl<'a> Desk<'a> {
                 (text, json, scale) = (own.text.clone(), own.json.clone(), own.scale);
             }
             // What is there already does not grow any more.
-            let most = own.is_none().then_some(most);
+            let most = own.is_none().then_some(output.1 * most);
             let whole = self.library.put(text, scale, most);
             self.answers.insert(writing, Answer { past, reasoning, whole, json, scale, most, parts: HashMap::new() });
         }
         output
     }
 
-    /// What the same step came to before: by the model, else by any. The simulator is known better than from others.
+    /// What the same step came to before: by the model, else by any but the simulator. The simulator is known better than from others,
+    /// and nobody is known from it.
     fn past_of(&self, writing: &Writing<'a>, model: &Model) -> Option<&'a Past> {
         let (stage, step, _) = *writing;
         self.past.get(&(false, *writing)).copied().or_else(|| {
-            let of_step = |past: &&Past| !past.is_own && (past.stage.as_str(), past.step_key.as_str()) == (stage, step);
+            let of_step = |past: &&Past| {
+                !past.is_own && !past.is_simulated && (past.stage.as_str(), past.step_key.as_str()) == (stage, step)
+            };
             self.ground.past.iter().find(of_step).filter(|_| model.api != "simulator")
         })
     }
@@ -355,34 +355,5 @@ impl<'a> Desk<'a> {
         let manuscript = Manuscript { step_key: call.step.key.clone(), front, content: content.clone() };
         let made = self.ground.definition.document(&manuscript);
         (body(&made.markdown).to_owned(), Some(content))
-    }
-
-    /// What a call reads, each with the number of its text.
-    fn texts(&mut self, child: &'a Child) -> Vec<Reading<'a>> {
-        let read = |input: &'a ChildInput| {
-            let (source, maker) = *self.sources.get(input.artifact.as_str())?;
-            Some(Reading { source, role: &input.role, number: self.number(source, maker, input.part.as_deref()) })
-        };
-        child.inputs.iter().filter_map(read).collect()
-    }
-
-    fn number(&mut self, source: &'a Source, maker: Option<(&'a str, &'a str)>, part: Option<&'a str>) -> usize {
-        let writer = source.model.as_deref().unwrap_or_default();
-        if let Some((stage, step)) = maker
-            && let Some(answer) = self.answers.get_mut(&(stage, step, writer))
-        {
-            let (Some(part), Some(json)) = (part, &answer.json) else { return answer.whole };
-            let (scale, most) = (answer.scale, answer.most);
-            let put = || self.library.put(json::part(json, part), scale, most);
-            return *answer.parts.entry(part).or_insert_with(put);
-        }
-        match self.given.get(source.id.as_str()) {
-            Some(given) => {
-                let content = || part.map_or_else(|| given.content.clone(), |part| json::part(&given.content, part));
-                *self.known.entry((&given.id, part)).or_insert_with(|| self.library.add(content()))
-            }
-            None if source.r#type == SEED_PROMPT => self.seed,
-            None => Library::REQUEST,
-        }
     }
 }

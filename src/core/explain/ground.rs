@@ -43,6 +43,8 @@ pub struct Past {
     pub step_key: String,
     /// The model.
     pub model: String,
+    /// Whether the model is one of the simulator: how long its answers are tells nothing of others.
+    pub is_simulated: bool,
     /// Whether it is what this session made, in a stage that is complete: then it is what later stages read.
     pub is_own: bool,
     /// What an answer took, in tokens.
@@ -72,6 +74,8 @@ pub struct Ground<'a> {
     pub models: Vec<Model>,
     /// The longest answers that stages want, where they want any.
     pub limits: BTreeMap<String, u64>,
+    /// How often an answer that was cut off is gone on with, by stage.
+    pub continuations: BTreeMap<String, u64>,
     /// The part of a window that may be filled.
     pub safety: f64,
     /// How far over it texts may be and still be condensed.
@@ -83,6 +87,8 @@ pub struct Ground<'a> {
 /// The tokens of all calls of a step by a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tokens {
+    /// The calls, those that go on with an answer included.
+    pub calls: u64,
     /// Read.
     pub input: u64,
     /// Written, those only thought included.
@@ -93,4 +99,18 @@ pub struct Tokens {
     pub most_input: u64,
     /// Written at the most.
     pub most_output: u64,
+    /// How the prompt that fits worst is made to fit.
+    pub tier: Tier,
+}
+
+/// How a prompt is made to fit the window of its model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// It fits.
+    #[default]
+    Fits = 1,
+    /// Some of its texts are condensed first.
+    Condensed = 2,
+    /// Nothing helps: its call will fail.
+    TooLarge = 4,
 }

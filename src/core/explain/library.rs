@@ -15,7 +15,7 @@ const REQUEST: usize = 4096;
 /// A text, or one in its place.
 #[derive(Debug)]
 pub(super) struct Text {
-    content: String,
+    pub(super) content: String,
     /// Its first words.
     pub(super) glimpse: String,
     /// How much longer the real one is than this.
@@ -62,6 +62,12 @@ impl Library {
 
     /// The tokens of a text in the encoding of a measure, before any ratio.
     pub(super) fn counted(&mut self, number: usize, measure: &Measure) -> u64 {
+        let scale = self.texts[number].scale;
+        (self.counted_as_it_is(number, measure) as f64 * scale).round() as u64
+    }
+
+    /// The same of the text that stands in its place.
+    pub(super) fn counted_as_it_is(&mut self, number: usize, measure: &Measure) -> u64 {
         let alike = match self.measures.iter().position(|known| known == measure) {
             Some(alike) => alike,
             None => {
@@ -70,8 +76,7 @@ impl Library {
             }
         };
         let text = &self.texts[number];
-        let counted = *self.counts.entry((number, alike)).or_insert_with(|| measure.counted_text(&text.content));
-        (counted as f64 * text.scale).round() as u64
+        *self.counts.entry((number, alike)).or_insert_with(|| measure.counted_text(&text.content))
     }
 }
 

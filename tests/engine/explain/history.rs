@@ -8,6 +8,48 @@ fn by_step(client: &mut Client, session: Uuid, column: &str) -> Vec<(String, i64
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
+/// Makes a model of the simulator one of a provider; what it wrote is what it wrote.
+fn no_longer_simulated(client: &mut Client, model: &str) {
+    client
+        .execute("select dialectic.add_model($1, 'openai', 'gpt-5', input_price => 2, output_price => 8)", &[&model])
+        .expect("another model of that name");
+}
+
+#[test]
+fn sessions_that_never_ran_teach_nothing_and_push_nobody_out() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    define(&mut client);
+    let before = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
+    run(&mut client, before);
+    no_longer_simulated(&mut client, "wordy");
+    let session = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
+    let told = by_step(&mut client, session, "output_tokens");
+    for _ in 0..25 {
+        start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
+    }
+    assert_eq!(by_step(&mut client, session, "output_tokens"), told);
+}
+
+#[test]
+fn a_report_beyond_all_measure_does_not_make_the_next_session_beyond_price() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    models(&mut client);
+    define(&mut client);
+    let before = start(&mut client, "decision", &["plain"], SHORT, &["A text."]);
+    run(&mut client, before);
+    let session = start(&mut client, "decision", &["plain"], SHORT, &["A text."]);
+    client
+        .execute("update dialectic.model_calls set output_tokens = 1000000000000 where session_id = $1", &[&before])
+        .expect("an absurd report");
+    let row = client
+        .query_one("select cost < 10 and worst_cost < 100 from dialectic.explain_total($1)", &[&session])
+        .expect("explain_total");
+    assert!(row.get::<_, bool>(0));
+}
+
 #[test]
 fn a_session_is_foretold_by_those_before_it() {
     let database = Database::new();
@@ -43,9 +85,7 @@ fn a_habit_that_no_setting_tells_is_learned_from_the_session_before() {
     let before = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
     run(&mut client, before);
     // From now on it is told nothing of how long the answers are.
-    client
-        .execute("select dialectic.add_model('wordy', 'openai', 'gpt-5', input_price => 2, output_price => 8)", &[])
-        .expect("another model of that name");
+    no_longer_simulated(&mut client, "wordy");
     let session = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
     assert_eq!(by_step(&mut client, session, "output_tokens"), by_step(&mut client, before, "actual_output_tokens"));
 }
@@ -62,6 +102,8 @@ fn a_model_without_a_history_is_expected_to_write_as_others_did_and_without_any_
     let before = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
     run(&mut client, before);
     let written = by_step(&mut client, before, "actual_output_tokens");
+    assert_eq!(by_step(&mut client, guessed, "output_tokens"), prior, "nobody writes as the simulator does");
+    no_longer_simulated(&mut client, "wordy");
     assert_eq!(by_step(&mut client, guessed, "output_tokens"), written, "as others did");
     assert_ne!(written, prior);
     // The simulator is known from its settings, and better than from others.
@@ -79,12 +121,14 @@ fn nobody_learns_from_the_sessions_of_others() {
     let mut told = Vec::new();
     for role in roles {
         let mut own = database.connect_as(role);
+        models(&mut client);
         client.execute("select dialectic.grant_user($1::text::name)", &[&role]).expect("grant_user");
         let guessed = start(&mut own, "decision", &["gpt-5-nano"], SHORT, &["A text."]);
         told.push(by_step(&mut own, guessed, "output_tokens"));
         let session = start(&mut own, "decision", &["wordy"], SHORT, &["A text."]);
         own.query("select * from dialectic.generate($1)", &[&session]).expect("generate");
         work(&mut client);
+        no_longer_simulated(&mut client, "wordy");
         assert_ne!(by_step(&mut own, guessed, "output_tokens"), told[told.len() - 1], "{role} learns from its own");
     }
     assert_eq!(told[0], told[1], "and from nobody else");

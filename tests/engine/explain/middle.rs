@@ -58,3 +58,23 @@ fn a_model_that_is_gone_is_still_explained_and_costs_nothing_that_is_known() {
     client.execute("delete from dialectic.models where name = 'plain'", &[]).expect("no model");
     assert_eq!(numbers(&mut client)[..2], [0.0, 0.0]);
 }
+
+#[test]
+fn a_further_iteration_reads_what_the_one_before_it_made() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    let session = start(&mut client, "dialectic", &["wordy"], SHORT, &[]);
+    run(&mut client, session);
+    let once = of_stage(&mut client, session, "parenthesis", "");
+    client.query("select * from dialectic.generate($1, stage => 'parenthesis')", &[&session]).expect("generate");
+    let expected = of_stage(&mut client, session, "parenthesis", "");
+    assert!(expected.0 > once.0 * 11 / 10, "{expected:?} after {once:?}");
+    work(&mut client);
+    let actual = of_stage(&mut client, session, "parenthesis", "actual_");
+    assert_near("planning once more", expected, actual, 5.0);
+    let inputs = "select sum(inputs)::bigint = (select count(*) from dialectic.job_inputs i join dialectic.jobs j on j.id = i.job \
+                         join dialectic.stage_runs r on r.id = j.stage_run_id and r.iteration = 2 where r.stage = 'parenthesis') \
+                  from dialectic.explain($1, 'parenthesis')";
+    assert!(one::<bool>(&mut client, inputs, &[&session]));
+}

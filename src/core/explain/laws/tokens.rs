@@ -50,6 +50,7 @@ fn ground(definition: &Definition, models: Vec<Model>) -> Ground<'_> {
         given: Vec::new(),
         models,
         limits: BTreeMap::new(),
+        continuations: BTreeMap::new(),
         safety: 0.98,
         ratio: 2.0,
         past: Vec::new(),
@@ -77,11 +78,13 @@ fn past(stage: &str, step_key: &str, model: &str, text: &str) -> Past {
         stage: stage.into(),
         step_key: step_key.into(),
         model: model.into(),
+        is_simulated: false,
         is_own: false,
         output_tokens: 700.4,
         reasoning_tokens: 200.0,
         text: text.into(),
-        json: None,
+        // The only one that is asked for JSON.
+        json: (step_key == "claim").then(|| "{}".to_owned()),
         scale: 1.0,
     }
 }
@@ -191,7 +194,7 @@ fn later_stages_read_what_the_session_has_made_already() {
     let mut ground = ground(&definition, vec![model("m", "simulator")]);
     ground.past = vec![past("first", "claim", "m", "before"), past("first", "note", "m", "")];
     let before = forecasted(&ground, &[]);
-    let mut own = past("first", "claim", "m", &"made ".repeat(900));
+    let mut own = past("first", "claim", "m", &["made"; 900].join(" "));
     (own.is_own, own.output_tokens) = (true, 1.0);
     ground.past.push(own);
     let now = forecasted(&ground, &[]);
@@ -207,7 +210,8 @@ fn at_the_most_every_answer_is_as_long_as_it_may_be_and_no_prompt_is_longer_than
     let mut ground = ground(&definition, vec![model("m", "simulator"), model("n", "simulator")]);
     let forecast = forecasted(&ground, &[]);
     let (claim, whole) = (of(&forecast, "claim", "m"), of(&forecast, "whole", "m"));
-    assert_eq!((claim.most_input, claim.most_output), (claim.input, 4_000), "it reads nothing that is to come");
+    assert_eq!(claim.most_output, 4_000);
+    assert!((0..10).contains(&(claim.most_input - claim.input)), "it reads nothing that is to come: {claim:?}");
     assert!((16_000..16_200).contains(&whole.most_input), "four texts to come: {whole:?}");
     ground.limits = [("first".to_owned(), 800), ("second".to_owned(), 9_999_999)].into();
     let forecast = forecasted(&ground, &[]);
@@ -218,7 +222,10 @@ fn at_the_most_every_answer_is_as_long_as_it_may_be_and_no_prompt_is_longer_than
     assert_eq!(of(&forecasted(&ground, &[]), "claim", "m").output, 100, "it is cut there");
     ground.models[0].context_window = 300;
     let forecast = forecasted(&ground, &[]);
-    assert_eq!(of(&forecast, "whole", "m").most_input, 300 * 98 / 100 - 75);
+    let whole = of(&forecast, "whole", "m");
+    assert_eq!((whole.tier, whole.most_input), (Tier::TooLarge, whole.input), "how much too large it is can be seen");
+    assert!(whole.input > 300, "{whole:?}");
+    assert_eq!(of(&forecast, "whole", "n").tier, Tier::Fits);
 }
 
 #[test]
@@ -236,11 +243,72 @@ fn texts_that_do_not_fit_are_read_by_those_who_condense_them() {
     assert!(narrow.most_input >= narrow.input && narrow.most_output >= narrow.output, "{narrow:?}");
     ground.ratio = 1.01;
     let refused = of(&forecasted(&ground, &[]), "whole", "m");
-    assert_eq!(
-        (refused.input, refused.output),
-        (6_000 * 98 / 100 - 1_000, roomy.output),
-        "what fails is not condensed"
-    );
+    assert_eq!((refused.input, refused.output), (roomy.input, roomy.output), "what fails is not condensed");
+    assert_eq!([roomy.tier, narrow.tier, refused.tier], [Tier::Fits, Tier::Condensed, Tier::TooLarge]);
+}
+
+#[test]
+fn an_answer_that_is_longer_than_a_call_may_write_is_gone_on_with() {
+    let definition = definition(TURN);
+    let mut ground = ground(&definition, vec![model("m", "simulator")]);
+    let mut note = past("first", "note", "m", "");
+    note.output_tokens = 1_000.0;
+    ground.past = vec![note];
+    let once = of(&forecasted(&ground, &[]), "note", "m");
+    ground.limits = [("first".to_owned(), 300)].into();
+    assert_eq!(of(&forecasted(&ground, &[]), "note", "m").output, 300, "nobody goes on with it");
+    ground.continuations = [("first".to_owned(), 5)].into();
+    let chunks = of(&forecasted(&ground, &[]), "note", "m");
+    assert_eq!((chunks.calls, chunks.output), (4, 1_000));
+    // Each reads the prompt and what the ones before it wrote: 250, 500 and 750.
+    let read = chunks.input - 4 * once.input;
+    assert!((1_500..2_200).contains(&read), "{read}");
+    assert!(chunks.most_output == 4 * 300 && chunks.most_input > chunks.input, "{chunks:?}");
+    ground.continuations = [("first".to_owned(), 1)].into();
+    let fewer = of(&forecasted(&ground, &[]), "note", "m");
+    assert_eq!((fewer.calls, fewer.output), (2, 600), "and no oftener than is allowed");
+}
+
+#[test]
+fn nobody_is_foretold_by_the_simulator_and_no_text_by_one_of_another_form() {
+    let definition = definition(TURN);
+    let mut ground = ground(&definition, vec![model("m", "openai")]);
+    let guessed = forecasted(&ground, &[]);
+    let mut simulated = past("first", "note", "s", "");
+    simulated.is_simulated = true;
+    ground.past = vec![simulated];
+    assert_eq!(forecasted(&ground, &[]), guessed);
+    ground.past[0].is_simulated = false;
+    assert_eq!(of(&forecasted(&ground, &[]), "note", "m").output, 700);
+    let mut text = past("first", "claim", "m", "");
+    text.json = None;
+    ground.past = vec![text];
+    assert_eq!(forecasted(&ground, &[]), guessed, "it was a text, and is asked for in JSON now");
+}
+
+#[test]
+fn whatever_a_template_does_with_texts_is_told() {
+    let long = "A spade, a rake and a ladder are lent for a week, and longer where nobody waits for them. ".repeat(200);
+    for of_content in [
+        "{% if d.content|length > 1500 %}{{ d.content }}{% endif %}",
+        "{{ d.content[1000:] }}",
+        "{{ d.content[:3000] }}",
+        "{{ d.content|upper }}",
+        "{{ d.content|replace('e', 'eeeeeee ') }}",
+        "{{ d.content }} and again {{ d.content }}",
+    ] {
+        let definition = definition(&TURN.replace("{{ d.content }}", of_content));
+        for api in ["simulator", "openai"] {
+            let mut ground = ground(&definition, vec![model("m", api)]);
+            ground.given = vec![Given { id: "r".into(), name: None, content: long.clone() }];
+            let known = [source(json!({"id": "r", "type": "general_resource"}))];
+            let seed = format!("Think about {REQUEST} first.");
+            let claim = of(&forecasted(&ground, &known), "claim", "m");
+            let whole = prompt(&ground, "claim", &[("seed_prompt", &seed), ("general_resource", &long)]);
+            assert!(claim.input.abs_diff(whole) <= 1, "{of_content} by {api}: {} of {whole}", claim.input);
+            assert!(claim.most_input >= whole, "{of_content} by {api}: {} of {whole}", claim.most_input);
+        }
+    }
 }
 
 proptest! {
@@ -265,7 +333,8 @@ proptest! {
             let calls: usize = explain(&plans).iter().map(|one| one.calls).sum();
             let forecast = forecast(&plans, &ground);
             let sum = |part: fn(&Tokens) -> u64| forecast.values().map(part).sum::<u64>();
-            prop_assert_eq!(sum(|t| t.most_output), most * calls as u64);
+            prop_assert!(sum(|t| t.most_output) >= most * calls as u64);
+            prop_assert_eq!(sum(|t| t.calls), calls as u64);
             for tokens in forecast.values() {
                 prop_assert!(tokens.input <= tokens.most_input && tokens.output <= tokens.most_output);
                 prop_assert!(tokens.reasoning <= tokens.output && tokens.input > 0);

@@ -16,7 +16,8 @@ declare
     roots uuid[] := array(
         select coalesce(j.target_contribution_id, (select c.root_id from contributions c where c.id = r.id), r.id)
         from unnest(job_ids, ids) with ordinality as r(job_id, id, nth)
-        join jobs j on j.id = r.job_id
+        -- One that is deleted has its place all the same, or the roots behind it would be those of others.
+        left join jobs j on j.id = r.job_id
         order by r.nth);
 begin
     insert into resources (id, resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,

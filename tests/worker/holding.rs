@@ -71,3 +71,22 @@ fn a_project_that_is_deleted_while_its_calls_are_in_flight_is_in_nobodys_way() {
         assert_sound(&mut client);
     }
 }
+
+#[test]
+fn what_is_deleted_while_its_answer_comes_leaves_the_answers_of_others_where_they_belong() {
+    let (_server, mut client) = Server::serving("");
+    // Every answer is gone on with, and so has to know which one it belongs to.
+    add_model(&mut client, "cut", r#"{"cut_after_tokens": 60, "latency_ms": 100, "marker": "auto"}"#);
+    set(&mut client, "dialectic.stop_at", Some("answered"));
+    single_calls(&mut client, "cut", 24);
+    soon("answers are in hand", || stopped_at(&mut client).as_deref() == Some("answered"));
+    let every_third = "with numbered as (select project_id, row_number() over (order by id) as n from dialectic.sessions) \
+                       delete from dialectic.projects p using numbered where p.id = numbered.project_id and numbered.n % 3 = 1";
+    assert_eq!(client.execute(every_third, &[]).expect("delete"), 8);
+    set(&mut client, "dialectic.stop_at", None);
+    all_completed(&mut client, Duration::from_secs(60));
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.documents", &[]), 16);
+    let strayed = "select count(*) from dialectic.jobs j join dialectic.contributions c on c.id = j.target_contribution_id where c.session_id <> j.session_id";
+    assert_eq!(one::<i64>(&mut client, strayed, &[]), 0);
+    assert_sound(&mut client);
+}

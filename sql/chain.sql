@@ -151,7 +151,7 @@ as $$
 declare
     sent jsonb := (select _prompt_of(j, call.claim_id) from jobs j where j.id = call.job_id);
 begin
-    select case when sent is null then 0 else _count_message_tokens(sent, m.tokenizer, m.api_model, r.factor, r.samples) end,
+    select case when sent is null then 0 else _count_message_tokens(sent::text, m.tokenizer, m.api_model, r.factor, r.samples) end,
            case when said is null then 0 else _count_tokens(said, m.tokenizer, m.api_model, r.factor, r.samples) end
     into read, written
     -- A model may be gone by now.
@@ -194,7 +194,7 @@ begin
     update model_calls c
     set outcome = 'lost', finished_at = moment, error_class = 'transient', error_message = 'the claimer died during the call',
         is_estimated = true, input_tokens = used.read, output_tokens = used.written, cached_tokens = 0, cache_write_tokens = 0, reasoning_tokens = 0,
-        cost = coalesce((select _cost(m, used.read, 0, 0, used.written, 0) from models m where m.name = c.model order by m.is_shipped limit 1), 0)
+        cost = _cost(c.prices, used.read, 0, 0, used.written, 0)
     from (
         select o.id, counted.read, counted.written
         from model_calls o

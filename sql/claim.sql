@@ -1,7 +1,8 @@
 -- Claiming: who may work on a job, and when a claim is void. What is done with a claimed job is not decided here.
 --
 -- A claimer inside the server holds an advisory lock on its name while it lives, so its claims are void the moment it dies;
--- one outside has a lease. Claims take rows with SKIP LOCKED and no other lock; every claim draws a new fence.
+-- one outside has a lease. Whatever a claim locks (jobs, and where claims are void or money has come back also sessions and wallets) it
+-- locks with SKIP LOCKED: it waits for nobody. Every claim draws a new fence.
 
 -- The advisory lock of a claimer; the first key tells our locks from anyone else's.
 create function _claimer_key(claimer text, out space integer, out key integer)
@@ -78,6 +79,8 @@ declare
     resting    text[] := _resting_models(moment) || array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1);
     floor      bigint;
     looked_at  integer := max_jobs;
+    -- The sessions of which no call is taken, in order: there may be thousands, and each job is looked for among them.
+    shut       uuid[] := '{}';
     -- By place in the table, which cannot change while they are looked at and locked; to find them again costs nothing.
     candidates tid[];
     places     tid[];
@@ -95,7 +98,17 @@ begin
     if exists (select from claimers c where c.name <> claimer) or exists (select from claims c where c.lease_until < moment) then
         perform _free_dead_claims(claimer);
     end if;
+    if exists (select from unfunded_jobs u where u.is_due) then
+        perform _resume_due();
+    end if;
     floor := _claim_floor();
+    if poor <> '{}' then
+        shut := array(
+            select s.id from sessions s where s.owner = any (poor) and s.status = 'active'
+            union
+            select p.purse::uuid from unnest(poor) as p(purse) where p.purse !~ '^(role|jwt):'
+            order by 1);
+    end if;
     -- Candidates are looked at first and locked when chosen; when others hold too many of them, further ones are looked at.
     loop
         candidates := array(
@@ -108,6 +121,7 @@ begin
                     from ready_jobs r
                     where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority
                       and r.turn >= floor and r.run_at <= moment
+                      and (l.name = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
                     order by r.turn
                     limit least(looked_at, rooms[array_position(narrow, l.name)])
                 ) as q
@@ -116,6 +130,7 @@ begin
                 (select r.ctid, r.job_id, r.priority, r.turn
                  from ready_jobs r
                  where r.is_delayed and r.run_at <= moment and r.lane <> all (resting) and (with_test_jobs or not r.is_test)
+                   and (r.lane = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
                  order by r.run_at
                  limit looked_at)
             ) as c
@@ -129,8 +144,6 @@ begin
             from ready_jobs r
             join jobs j on j.id = r.job_id
             where r.ctid = any (candidates) and j.status = any (_ready_statuses()) and j.session_id <> all (held)
-              and (poor = '{}' or j.kind in ('plan', 'render')
-                   or not (j.session_id::text = any (poor) or (select s.owner from sessions s where s.id = j.session_id) = any (poor)))
               -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
             order by r.priority desc, r.turn, r.job_id
@@ -224,10 +237,9 @@ begin
     if dead = '{}' and not exists (select from claims c where c.lease_until < moment) then
         return;
     end if;
-    void := array(
-        select c.id from claims c where c.lease_until < moment
-        union all
-        select c.id from claims c where c.lease_until is null and c.claimed_by = any (dead));
+    -- Whom somebody else sets free is left to him.
+    void := array(select c.id from claims c where c.lease_until < moment for update skip locked)
+            || array(select c.id from claims c where c.lease_until is null and c.claimed_by = any (dead) for update skip locked);
     select array_agg(c.claimed_by), array_agg(job_id) into takers, taken
     from claims c, unnest(c.job_ids) as job_id
     where c.id = any (void);
@@ -281,7 +293,8 @@ begin
           select from unnest(c.job_ids) as t(job_id) join model_calls o on o.job_id = t.job_id and o.claimed_by = c.claimed_by
           where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment));
     delete from claimers c
-    where c.name = any (dead) and not exists (select from claims held where held.lease_until is null and held.claimed_by = c.name);
+    where c.name in (select k.name from claimers k where k.name = any (dead) for update skip locked)
+      and not exists (select from claims held where held.lease_until is null and held.claimed_by = c.name);
 end
 $$;
 

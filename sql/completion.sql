@@ -4,7 +4,7 @@
 -- all jobs that waited for them and the parents whose children are all done, and closes the stage runs whose roots ended.
 -- It never calls a model, and never reads a clock but _now().
 --
--- Lock order: the sessions by id, then their jobs. Every verb takes the lock of the session before it touches a job (a claim
+-- Lock order: wallets by owner where money moves (hold.sql), the sessions by id, then their jobs. Every verb takes the lock of the session before it touches a job (a claim
 -- takes only job rows, and skips locked ones), so whoever counts children counts alone: the one who came second waits here,
 -- and his next statement sees what the first one committed. That holds in READ COMMITTED only, and no other level is let in.
 
@@ -46,11 +46,11 @@ begin
            array_agg(n.id) filter (where n.status <> o.status and n.status in ('failed', 'retry_loop_failed') and n.parent_job_id is null) as failed_roots,
            bool_or(n.status <> o.status and o.status = 'processing') as revoked,
            bool_or(n.lane <> o.lane or n.priority <> o.priority or n.is_test_job <> o.is_test_job) as changed_lane,
-           array_agg((o.id, o.lane, o.is_test_job, o.priority, o.turn, o.run_at, o.status = 'retrying')::ready_jobs) filter (
+           array_agg((o.id, o.lane, o.is_test_job, o.priority, o.turn, o.run_at, o.status = 'retrying', o.session_id)::ready_jobs) filter (
                where o.status = any (_ready_statuses()) and not (n.status = 'processing' and n.claim_id is not null)
                  and (o.status, o.lane, o.is_test_job, o.priority, o.turn, o.run_at)
                      <> (n.status, n.lane, n.is_test_job, n.priority, n.turn, n.run_at)) as left_line,
-           array_agg((n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying')::ready_jobs) filter (
+           array_agg((n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying', n.session_id)::ready_jobs) filter (
                where n.status = any (_ready_statuses())
                  and (o.status, o.lane, o.is_test_job, o.priority, o.turn, o.run_at)
                      <> (n.status, n.lane, n.is_test_job, n.priority, n.turn, n.run_at)) as joined_line,
@@ -167,8 +167,8 @@ begin
         where not exists (select from sessions s where s.id = new_job.session_id)) then
         perform set_config('worker_enabled', 'false');
     end if;
-    insert into ready_jobs (job_id, lane, is_test, priority, turn, run_at, is_delayed)
-    select n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying'
+    insert into ready_jobs (job_id, lane, is_test, priority, turn, run_at, is_delayed, session_id)
+    select n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying', n.session_id
     from new_jobs n
     where n.status = any (_ready_statuses());
     insert into steps_under_way as u (stage_run_id, parent_job_id, step_key, unfinished, failed)

@@ -119,7 +119,9 @@ begin
          where j.status = 'processing' and j.claimed_by = c.claimed_by
            and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
          having count(*) > 0),
-        (select format('%s jobs of %s wait for funds; dialectic.blocked says how much each needs', count(*), string_agg(distinct u.owner, ', '))
+        (select format('%s jobs%s wait for funds; dialectic.blocked says how much each needs', count(*),
+                       -- Who is short of money is nobody else's business.
+                       case when _is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end)
          from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
          having count(*) > 0)
     ], null);
@@ -161,13 +163,15 @@ as $$
     from job_inputs i
     where not exists (select from jobs j where j.id = i.job)
     union all
-    select 'a continued answer exists', j.id, format('contribution %s does not', j.target_contribution_id)
+    select 'a continued answer exists in the session of its job', j.id, format('contribution %s does not', j.target_contribution_id)
     from jobs j
-    where j.target_contribution_id is not null and not exists (select from contributions c where c.id = j.target_contribution_id)
+    where j.target_contribution_id is not null
+      and not exists (select from contributions c where c.id = j.target_contribution_id and c.session_id = j.session_id)
     union all
-    select 'the source of a text exists', r.id, format('contribution %s does not', r.source_contribution_id)
+    select 'the source of a text exists in its session', r.id, format('contribution %s does not', r.source_contribution_id)
     from resources r
-    where r.source_contribution_id is not null and not exists (select from contributions c where c.id = r.source_contribution_id)
+    where r.source_contribution_id is not null
+      and not exists (select from contributions c where c.id = r.source_contribution_id and c.session_id = r.session_id)
     union all
     select 'an input exists', i.job, format('artifact %s does not', i.artifact)
     from job_inputs i
@@ -189,8 +193,8 @@ as $$
            format('%s, in line %s', coalesce(j.status, 'gone'), case when r.job_id is null then 'nowhere' else 'at turn ' || r.turn end)
     from (select * from jobs where status = any (_ready_statuses())) as j
     full join ready_jobs r
-        on (r.job_id, r.lane, r.is_test, r.priority, r.turn, r.run_at, r.is_delayed)
-         = (j.id, j.lane, j.is_test_job, j.priority, j.turn, j.run_at, j.status = 'retrying')
+        on (r.job_id, r.lane, r.is_test, r.priority, r.turn, r.run_at, r.is_delayed, r.session_id)
+         = (j.id, j.lane, j.is_test_job, j.priority, j.turn, j.run_at, j.status = 'retrying', j.session_id)
     where j.id is null or r.job_id is null
     union all
     select 'who is in line has a lane', r.job_id, format('lane "%s" does not exist', r.lane)
@@ -267,9 +271,9 @@ as $$
     cross join lateral (select coalesce(sum(l.amount), 0) as amount from ledger l where l.owner = w.owner) as l
     where w.balance <> l.amount
     union all
-    select 'a ledger belongs to a wallet', null, format('%s has none', l.owner)
-    from (select distinct owner from ledger) as l
-    where not exists (select from wallets w where w.owner = l.owner)
+    select 'a ledger without a wallet comes to nothing', null, format('that of %s comes to %s', l.owner, l.amount)
+    from (select l.owner, sum(l.amount) as amount from ledger l group by l.owner) as l
+    where l.amount <> 0 and not exists (select from wallets w where w.owner = l.owner)
     union all
     select 'a wallet holds what its open calls hold', null, format('%s holds %s, its calls %s', w.owner, w.held, calls.held)
     from wallets w
@@ -290,6 +294,8 @@ as $$
     from model_calls c
     cross join lateral (select -sum(l.amount) as amount from ledger l where l.call_id = c.id) as paid
     where c.held is not null and c.outcome <> 'open' and paid.amount + c.unbilled <> c.cost
+      -- What a wallet was charged that is closed stays, whatever is heard later.
+      and not (paid.amount > c.cost and exists (select from ledger l where l.owner = (select h.owner from ledger h where h.call_id = c.id limit 1) and l.kind = 'closing'))
     union all
     select 'a budget counts what its calls hold and have cost', b.session_id,
            format('%s and %s, its calls %s and %s', b.held, b.spent, calls.held, calls.cost)
@@ -298,6 +304,13 @@ as $$
         select coalesce(sum(c.held) filter (where c.outcome = 'open'), 0) as held, coalesce(sum(c.cost), 0) as cost
         from jobs j join model_calls c on c.job_id = j.id where j.session_id = b.session_id) as calls
     where (b.held, b.spent) <> (calls.held, calls.cost)
+    union all
+    select 'a job whose call can be paid does not wait for funds', u.job_id, format('%s are needed, and there', u.needed)
+    from unfunded_jobs u
+    join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
+    where not u.is_paused and not u.is_due
+      and not exists (select from wallets w where w.owner = u.owner and u.needed > w.balance + w.held)
+      and not exists (select from budgets b where b.session_id = u.session_id and u.needed > b.amount - b.spent)
     union all
     select 'a job without funds is listed with what it needs', j.id, 'it is not'
     from jobs j

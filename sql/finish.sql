@@ -34,6 +34,7 @@ begin
     end if;
     -- What was said before the call broke off is there to go on from.
     if complete_job.finish_reason = 'error' then
+        perform _hold_claims(array[complete_job.job], array[complete_job.claim_id]);
         perform _append_partials(array[complete_job.job], array[complete_job.claim_id], array[complete_job.answer]);
     end if;
     return _keep_one(
@@ -45,7 +46,7 @@ $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
     'Finishes a claimed job with the answer of its model (a plan job plans, and needs none); returns its new status, or stale when the claim is no longer the job''s.';
 
--- What was consumed is said in whole numbers, or not at all.
+-- What was consumed is said in whole numbers and under these names, parts no more than the whole, or not at all.
 create function _check_usage(usage jsonb) returns void
     language plpgsql immutable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -53,13 +54,19 @@ as $$
 begin
     if jsonb_typeof(usage) is distinct from 'object' or exists (
         select from jsonb_each(usage) as u
-        where u.key in ('input_tokens', 'output_tokens', 'cached_tokens', 'cache_write_tokens', 'reasoning_tokens')
-          and not coalesce(case jsonb_typeof(u.value) when 'number' then (u.value #>> '{}')::numeric between 0 and 1000000000000
+        where u.key <> all (array['input_tokens', 'output_tokens', 'cached_tokens', 'cache_write_tokens', 'reasoning_tokens'])
+           or not coalesce(case jsonb_typeof(u.value) when 'number' then (u.value #>> '{}')::numeric between 0 and 1000000000000
                                                                      and (u.value #>> '{}')::numeric % 1 = 0
                                                        when 'null' then true end, false)) then
         raise exception 'usage cannot be %', coalesce(usage::text, 'null')
             using errcode = 'invalid_parameter_value',
                   hint = 'Give {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}, whole numbers from 0 on.';
+    end if;
+    if coalesce((usage ->> 'cached_tokens')::numeric, 0) + coalesce((usage ->> 'cache_write_tokens')::numeric, 0) > (usage ->> 'input_tokens')::numeric
+        or (usage ->> 'reasoning_tokens')::numeric > (usage ->> 'output_tokens')::numeric then
+        raise exception 'usage cannot be %', usage
+            using errcode = 'invalid_parameter_value',
+                  hint = 'input_tokens are all that was read, those from a cache and into one among them; output_tokens all that was written, with those only thought.';
     end if;
 end
 $$;
@@ -88,7 +95,7 @@ begin
 end
 $$;
 comment on function fail_job(uuid, bigint, text, text, interval, jsonb) is
-    'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the claim is no longer the job''s.';
+    'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the claim is no longer the job''s. Where usage is not given, a call that failed as transient or for its content is taken to have read its prompt; {"input_tokens": 0, "output_tokens": 0} says that it was not.';
 
 -- Keeps one reply; returns the new status of its job, or stale. What the reading of its answer came to is in "heard".
 create function _keep_one(
@@ -98,8 +105,8 @@ create function _keep_one(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    -- What a model that answered does not say it consumed is counted.
-    counted jsonb := case when answer is not null then _count_usage(job, _keep_one.claim_id, answer, usage) end;
+    -- What is not said to be consumed is counted; a request that was turned away has consumed nothing.
+    counted jsonb := case when answer is not null or class in ('transient', 'content') then _count_usage(job, _keep_one.claim_id, answer, usage) end;
     used    jsonb := coalesce(counted, usage);
 begin
     if not exists (
@@ -247,9 +254,7 @@ begin
             cache_write_tokens = r.cache_write_tokens,
             reasoning_tokens = r.reasoning_tokens,
             is_estimated = r.is_estimated,
-            cost = coalesce((
-                select _cost(m, r.input_tokens, r.cached_tokens, r.cache_write_tokens, r.output_tokens, r.reasoning_tokens)
-                from models m where m.name = c.model order by m.is_shipped limit 1), 0)
+            cost = _cost(c.prices, r.input_tokens, r.cached_tokens, r.cache_write_tokens, r.output_tokens, r.reasoning_tokens)
         from (select t.job_id, t.claim_id, t.finish_reason, t.raw_reason, coalesce(t.read, 0), coalesce(t.written, 0), coalesce(t.cached, 0),
                      coalesce(t.cache_write, 0), coalesce(t.reasoning, 0), t.is_estimated, t.class, t.message, t.http_status, t.first_byte_ms_ago
               from unnest(job_ids, claim_ids, finish_reasons, raw_reasons, tokens_read, tokens_written, tokens_cached, tokens_cache_write,

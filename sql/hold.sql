@@ -48,15 +48,14 @@ begin
     return query
         -- All it reads and may write, at the dearest price that can apply.
         with price as materialized (
-            select distinct on (m.name) m.name, m.context_window, greatest(m.input_price, m.cached_price, m.cache_write_price) as to_read,
-                   greatest(m.output_price, m.reasoning_price) as to_write
+            select distinct on (m.name) m.name, m.context_window, d.to_read, d.to_write
             from models m
+            cross join lateral _dearest(_prices(m.name)) as d
             where m.name = any (models)
             order by m.name, m.is_shipped
         ),
         ask as materialized (
-            select a.nth, j.id, w.owner, b.session_id, w.balance + w.held as wallet_has, w.balance, a.read is null as is_uncounted,
-                   b.amount - b.spent - b.held as budget_left,
+            select row_number() over (order by a.nth) as nth, j.id, w.owner, b.session_id, a.read is null as is_uncounted,
                    least(1000000000000000, ceil(coalesce(coalesce(a.read, p.context_window) * p.to_read + a.written * p.to_write, 0)))::bigint as worst
             from unnest(job_ids, claim_ids, models, reads, writes) with ordinality as a(job_id, claim_id, model, read, written, nth)
             join jobs j on j.id = a.job_id and j.claim_id = a.claim_id
@@ -71,27 +70,23 @@ begin
         ),
         budget as materialized (
             select b.*, (row_number() over ())::integer as place from budgets b where b.session_id in (select a.session_id from ask a)
-        ),
-        judged as (
-            select _admit(
-                array(select w.balance from wallet w order by w.place), array(select w.held from wallet w order by w.place),
-                array(select b.amount from budget b order by b.place), array(select b.spent from budget b order by b.place),
-                array(select b.held from budget b order by b.place), array(select a.worst from ask a order by a.nth),
-                array(select w.place from ask a left join wallet w on w.owner = a.owner order by a.nth),
-                array(select b.place from ask a left join budget b on b.session_id = a.session_id order by a.nth)) as verdicts
         )
         -- What was drafted before there was anything to limit it is drafted anew, and counted.
         select a.id, case when a.is_uncounted and (a.owner is not null or a.session_id is not null) then 'uncounted' else v.verdict end,
-               case when a.owner is not null or a.session_id is not null then a.worst end, a.owner,
-               case when a.worst > a.wallet_has then 'wallet' else 'budget' end,
-               case when a.worst > a.balance then a.owner when a.worst > a.budget_left then a.session_id::text
-                    else coalesce(a.owner, a.session_id::text) end
-        from (select k.*, row_number() over (order by k.nth) as rank from ask k) as a
-        join (select v.* from judged, unnest(judged.verdicts) with ordinality as v(verdict, rank)) as v on v.rank = a.rank;
+               case when a.owner is not null or a.session_id is not null then a.worst end, a.owner, v.purse,
+               case v.purse when 'wallet' then a.owner when 'budget' then a.session_id::text end
+        from ask a
+        join _admit(
+                 array(select w.balance from wallet w order by w.place), array(select w.held from wallet w order by w.place),
+                 array(select b.amount from budget b order by b.place), array(select b.spent from budget b order by b.place),
+                 array(select b.held from budget b order by b.place), array(select k.worst from ask k order by k.nth),
+                 array(select w.place from ask k left join wallet w on w.owner = k.owner order by k.nth),
+                 array(select b.place from ask k left join budget b on b.session_id = k.session_id order by k.nth))
+             with ordinality as v(verdict, purse, nth) on v.nth = a.nth;
 end
 $$;
 
--- Takes what these calls hold from the wallets of these owners, where they have one, and from the budgets they are under, as they are opened.
+-- Takes what these calls hold, where that is anything, from the wallets of these owners, where they have one, and from the budgets they are under, as they are opened.
 create function _hold(calls uuid[], session_ids uuid[], owners text[], amounts bigint[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -100,7 +95,7 @@ begin
     insert into ledger (owner, kind, amount, call_id, session_id)
     select c.owner, 'hold', -c.amount, c.id, c.session_id
     from unnest(calls, session_ids, owners, amounts) as c(id, session_id, owner, amount)
-    where c.owner is not null;
+    where c.owner is not null and c.amount > 0;
     update wallets w
     set balance = w.balance - taken.amount, held = w.held + taken.amount
     from (select c.owner, sum(c.amount) as amount from unnest(owners, amounts) as c(owner, amount) group by c.owner) as taken
@@ -123,7 +118,8 @@ begin
     from unnest(job_ids, _pause_unfunded.needed, purses) as n(job_id, needed, purse)
     join jobs j on j.id = n.job_id
     join sessions s on s.id = j.session_id
-    on conflict on constraint unfunded_jobs_pkey do update set purse = excluded.purse, needed = excluded.needed, created_at = excluded.created_at;
+    on conflict on constraint unfunded_jobs_pkey do update
+        set purse = excluded.purse, needed = excluded.needed, is_paused = false, is_due = false, created_at = excluded.created_at;
     update jobs j
     set status = 'paused_nsf', claim_id = null, claimed_by = null, lease_until = null
     where j.id = any (job_ids);
@@ -157,7 +153,8 @@ begin
     select w.* into wallet from wallets w where w.owner = job.owner and job.needed > w.balance + w.held;
     if found then
         lacks := lacks || format('the wallet of %s has $%s', wallet.owner, round((wallet.balance + wallet.held) / 1000000.0, 6));
-        helping := helping || format('dialectic.top_up(%L, amount, idempotency_key) (for admins)', wallet.owner);
+        helping := helping || format('dialectic.top_up(%L, %s, idempotency_key) or more (for admins)', wallet.owner,
+                                     job.needed - wallet.balance - wallet.held);
     end if;
     select b.* into budget from budgets b where b.session_id = job.session_id and job.needed > b.amount - b.spent;
     if found then
@@ -170,7 +167,8 @@ begin
     end if;
     problem := format('%sno funds: its call may cost $%s and %s', case when job.is_paused then 'paused by a person, and ' else '' end,
                       round(job.needed / 1000000.0, 6), coalesce(nullif(array_to_string(lacks, ', '), ''), 'there was less'));
-    hint := array_to_string(helping, ' and ') || case cardinality(helping) when 1 then ' lets it go on' else ' let it go on' end;
+    hint := array_to_string(helping, ' and ') || case cardinality(helping) when 1 then ' lets it go on' else ' let it go on' end
+            || format('; dialectic.explain_total(%L) tells what all of the session is to cost', job.session_id);
 end
 $$;
 
@@ -215,7 +213,7 @@ begin
     end if;
 
     for late in
-        select c.id, c.session_id, c.held, c.cost, k.estimate, (select h.owner from ledger h where h.call_id = c.id and h.kind = 'hold') as owner,
+        select c.id, c.session_id, c.held, c.cost, k.estimate, (select w.owner from ledger h join wallets w on w.owner = h.owner where h.call_id = c.id and h.kind = 'hold') as owner,
                coalesce((select -sum(l.amount) from ledger l where l.call_id = c.id), _charged(c.held, k.estimate))::bigint as charged
         from unnest(known, estimates) as k(id, estimate)
         join model_calls c on c.id = k.id
@@ -225,23 +223,20 @@ begin
         free := least((select w.balance from wallets w where w.owner = late.owner),
                       (select greatest(b.amount - b.spent - b.held, 0) from budgets b where b.session_id = late.session_id));
         update budgets b set spent = b.spent + late.cost - late.estimate where b.session_id = late.session_id;
+        payable := payable || _payable_by_budget(late.session_id);
         continue when late.held is null;
         extra := _corrected(late.held, late.charged, late.cost, coalesce(free, late.held));
         if late.owner is not null and extra <> 0 then
             insert into ledger (owner, kind, amount, call_id, session_id) values (late.owner, 'correction', -extra, late.id, late.session_id);
             update wallets w set balance = w.balance - extra where w.owner = late.owner;
         end if;
-        update model_calls c set unbilled = late.cost - late.charged - extra where c.id = late.id;
+        update model_calls c set unbilled = greatest(late.cost - late.charged - extra, 0) where c.id = late.id;
         if extra < 0 and late.owner is not null then
             payable := payable || _payable_by_wallet(late.owner);
         end if;
-        payable := payable || _payable_by_budget(late.session_id);
     end loop;
-    -- What came back may be enough for others. Where somebody holds their session he is not waited for: other locks are held here.
-    if payable <> '{}' then
-        perform _resume_funded(array(
-            select j.id from jobs j join sessions s on s.id = j.session_id where j.id = any (payable) for no key update of s skip locked));
-    end if;
+    -- What came back may be enough for others.
+    perform _set_going(payable);
 end
 $$;
 
@@ -256,7 +251,20 @@ begin
 end
 $$;
 
--- Who deletes projects or sessions locks first what their calls may hold, as everybody does: the sessions come after the wallets.
+-- Who deletes projects locks the wallets of their owners first, as everybody does: the sessions come after the wallets. Which sessions somebody
+-- deletes by themselves is not known before they are locked, so then all wallets are that hold anything.
+create function _lock_owning_wallets() returns trigger
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _lock_wallets(array(select s.id from sessions s where s.project_id = old.id));
+    return old;
+end
+$$;
+create trigger _lock_owning_wallets before delete on projects for each row execute function _lock_owning_wallets();
+
 create function _lock_holding_wallets() returns trigger
     language plpgsql
     security definer
@@ -267,8 +275,8 @@ begin
     return null;
 end
 $$;
-create trigger _lock_holding_wallets before delete on projects for each statement execute function _lock_holding_wallets();
-create trigger _lock_holding_wallets before delete on sessions for each statement execute function _lock_holding_wallets();
+create trigger _lock_holding_wallets before delete on sessions for each statement when (pg_trigger_depth() = 0)
+    execute function _lock_holding_wallets();
 
 -- A session takes its calls with it, and those under way are paid for as if their claimer had died: what they used is counted while there
 -- is something left to count.

@@ -249,16 +249,42 @@ as $$
         settings jsonb);
 $$;
 
--- What a call costs in micro-dollars, rounded up once: a price per million tokens in dollars is a price per token in micro-dollars. What was
--- read from a cache, or into one, and what was thought may have prices of their own.
-create function _cost(model models, read bigint, cached bigint, cache_write bigint, written bigint, reasoning bigint) returns bigint
+-- The prices of a model, in micro-dollars a token, which is dollars a million: of one that is read, read from a cache, read into one, written
+-- and thought. Where one has no price of its own it has the plain one. A model that is not there any more costs nothing that is known.
+create function _prices(model text) returns numeric[]
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return coalesce((
+        select array[m.input_price, coalesce(m.cached_price, m.input_price), coalesce(m.cache_write_price, m.input_price),
+                     m.output_price, coalesce(m.reasoning_price, m.output_price)]
+        from models m
+        where m.name = _prices.model
+        order by m.is_shipped
+        limit 1), '{0,0,0,0,0}');
+end
+$$;
+
+-- What a call costs at these prices, rounded up once.
+create function _cost(prices numeric[], read bigint, cached bigint, cache_write bigint, written bigint, reasoning bigint) returns bigint
     language plpgsql immutable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     -- A provider may report more of a part than of the whole, and more than there is money.
-    return least(1000000000000000, ceil(greatest(read - cached - cache_write, 0) * model.input_price + cached * coalesce(model.cached_price, model.input_price)
-                + cache_write * coalesce(model.cache_write_price, model.input_price)
-                + greatest(written - reasoning, 0) * model.output_price + reasoning * coalesce(model.reasoning_price, model.output_price)));
+    return least(1000000000000000, ceil(greatest(read - cached - cache_write, 0) * prices[1] + cached * prices[2] + cache_write * prices[3]
+                                        + greatest(written - reasoning, 0) * prices[4] + reasoning * prices[5]));
+end
+$$;
+
+-- The dearest of these prices that can apply to a token that is read, and to one that is written.
+create function _dearest(prices numeric[], out to_read numeric, out to_write numeric)
+    language plpgsql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    to_read := greatest(prices[1], prices[2], prices[3]);
+    to_write := greatest(prices[4], prices[5]);
 end
 $$;

@@ -65,7 +65,7 @@ begin
         raise exception 'jobs cannot be moved in a % transaction', upper(current_setting('transaction_isolation'))
             using errcode = 'invalid_transaction_state',
                   detail = 'With a snapshot taken earlier, two transactions that each finish a last child would both miss the other.',
-                  hint = 'Begin the transaction with ISOLATION LEVEL READ COMMITTED.';
+                  hint = 'Begin the transaction with ISOLATION LEVEL READ COMMITTED; default_transaction_isolation says what it begins with otherwise.';
     end if;
 end
 $$;

@@ -43,7 +43,8 @@ create table ready_jobs (
     priority   integer     not null,
     turn       bigint      not null,
     run_at     timestamptz not null,
-    is_delayed boolean     not null
+    is_delayed boolean     not null,
+    session_id uuid        not null
 );
 create index ready_jobs_line on ready_jobs (lane, is_test, priority, is_delayed, turn, job_id);
 create index ready_jobs_delayed on ready_jobs (run_at, job_id) where is_delayed;

@@ -141,11 +141,16 @@ begin
     where made.prompt is not null and (not is_limited or made.job_id = any (paid))
     on conflict (job_id, resource_type) where job_id is not null do update
         set content = excluded.content where saved.resource_type = 'continuation_prompt';
-    with open_call as (
-        insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model, held)
-        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model, f.amount
+    -- Looked up once for each model, not once for each call.
+    with price as materialized (
+        select called.model, _prices(called.model) as list from (select distinct unnest(models) as model) as called
+    ),
+    open_call as (
+        insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model, prices, held)
+        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model, price.list, f.amount
         from unnest(job_ids, claim_ids, providers, models) as made(job_id, claim_id, provider, model)
         join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
+        join price on price.model = made.model
         left join unnest(paid, amounts) as f(job_id, amount) on f.job_id = made.job_id
         where not is_limited or f.job_id is not null
         on conflict on constraint model_calls_job_id_claim_id_key do nothing
@@ -168,7 +173,9 @@ begin
         perform _pause_unfunded(unpaid, needed, purses);
     end if;
     if uncounted is not null then
-        perform _give_back(uncounted, array(select j.claim_id from unnest(uncounted) as u(id) join jobs j on j.id = u.id));
+        perform _give_back(array_agg(made.job_id), array_agg(made.claim_id))
+        from unnest(job_ids, claim_ids) as made(job_id, claim_id)
+        where made.job_id = any (uncounted);
     end if;
     return query
         select id, 'open', null from unnest(opened) as id

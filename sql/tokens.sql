@@ -38,7 +38,7 @@ create function count_message_tokens(messages jsonb, model text) returns bigint
 as $$
 begin
     perform _refuse_null('messages', count_message_tokens.messages is null);
-    return (select _count_message_tokens(count_message_tokens.messages, m.tokenizer, m.api_model, m.factor, m.samples)
+    return (select _count_message_tokens(count_message_tokens.messages::text, m.tokenizer, m.api_model, m.factor, m.samples)
             from _measured_model(count_message_tokens.model) as m);
 end
 $$;
@@ -52,10 +52,19 @@ create function _learn_ratios(models text[], factors double precision[], samples
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    insert into token_ratios as r (model, factor, samples)
-    select t.model, t.factor, t.samples from unnest(models, factors, _learn_ratios.samples) as t(model, factor, samples)
+    -- A claimer waits for nobody: what somebody is changing is learned another time.
+    with known as (
+        select r.model from token_ratios r where r.model = any (models) order by r.model for no key update skip locked
+    )
+    update token_ratios r
+    set factor = t.factor, samples = t.samples, changed_at = _now()
+    from unnest(models, factors, _learn_ratios.samples) as t(model, factor, samples)
+    where r.model = t.model and r.model in (select k.model from known k) and r.samples < t.samples;
+    insert into token_ratios (model, factor, samples)
+    select t.model, t.factor, t.samples
+    from unnest(models, factors, _learn_ratios.samples) as t(model, factor, samples)
+    where not exists (select from token_ratios r where r.model = t.model)
     order by t.model
-    on conflict (model) do update set factor = excluded.factor, samples = excluded.samples, changed_at = _now()
-        where r.samples < excluded.samples;
+    on conflict (model) do nothing;
 end
 $$;

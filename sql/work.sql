@@ -268,6 +268,7 @@ create table model_calls (
     cache_write_tokens bigint,
     reasoning_tokens   bigint,
     is_estimated       boolean,
+    prices             numeric[]   not null,
     held               bigint,
     cost               bigint,
     unbilled           bigint      not null default 0,
@@ -284,6 +285,7 @@ comment on column model_calls.finish_reason is 'Why the model stopped: stop, len
 comment on column model_calls.cached_tokens is 'Of the tokens read, those from the cache of the provider.';
 comment on column model_calls.cache_write_tokens is 'Of the tokens read, those written into it.';
 comment on column model_calls.reasoning_tokens is 'Of the tokens written, those that were only thought.';
+comment on column model_calls.prices is 'Of a token in micro-dollars, or of a million in dollars, as they were when it was opened: read, read from a cache, read into one, written, thought.';
 comment on column model_calls.cost is 'Micro-dollars, rounded up once.';
 comment on column model_calls.held is 'Micro-dollars it may cost at the most, held before it left; null where neither a wallet nor a budget limits it.';
 comment on column model_calls.unbilled is 'Micro-dollars that were used beyond what was held, and not charged.';

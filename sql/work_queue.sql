@@ -108,6 +108,9 @@ begin
         union all
         -- A worker outside that lets its lease pass gives its jobs back.
         (select '', c.lease_until from claims c where c.lease_until is not null order by c.lease_until limit 1)
+        union all
+        -- What there is money for again, but whose session somebody held, is looked at again.
+        (select '', _now() + interval '1 second' from unfunded_jobs u where u.is_due limit 1)
     ) as first
     left join _model_clocks c on c.model = first.lane
     where c.paused_reason is null or c.is_stood_in_for;
@@ -152,6 +155,14 @@ $$;
 comment on procedure wait(uuid, interval) is
     'Returns when nothing of the session is left to run, with a line on what it took; an error when it failed, is paused, or is not done in time.';
 
+-- So many of something, in words.
+create function _some(number bigint, noun text) returns text
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select format('%s %s%s', number, noun, case number when 1 then '' else 's' end)
+$$;
+
 -- What a session has made, and what it took, in a line.
 create function _receipt(session uuid) returns text
     language plpgsql stable
@@ -161,10 +172,13 @@ declare
     seen sessions := _seen_session(_receipt.session);
 begin
     return (
-        select format('%s documents, %s calls, %s tokens read and %s written, $%s, %s',
-                      (select count(*) from documents d where d.session_id = seen.id), count(*), coalesce(sum(c.input_tokens), 0),
-                      coalesce(sum(c.output_tokens), 0), round(coalesce(sum(c.cost), 0) / 1000000.0, 6),
-                      date_trunc('milliseconds', coalesce(seen.completed_at, _now()) - seen.created_at))
+        select format('%s, %s, %s tokens read and %s written, $%s, %s',
+                      _some((select count(*) from documents d where d.session_id = seen.id), 'document'), _some(count(*), 'call'),
+                      coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), round(coalesce(sum(c.cost), 0) / 1000000.0, 6),
+                      date_trunc('milliseconds', (
+                          -- The time that stages took, not the time that people took between them.
+                          select coalesce(sum(coalesce(r.completed_at, (select max(l.completed_at) from jobs l where l.stage_run_id = r.id), _now()) - r.started_at), '0')
+                          from stage_runs r where r.session_id = seen.id and r.started_at is not null)))
         from jobs j
         join model_calls c on c.job_id = j.id
         where j.session_id = seen.id);
@@ -199,10 +213,10 @@ begin
     -- Parents of paused jobs wait on: when nothing is ready or running besides them, all is at rest.
     finished := live = 0 or (paused > 0 and not exists (
         select from jobs j where j.session_id = seen.id and (j.status = any (_ready_statuses()) or j.status = 'processing')));
-    detail := format('%s jobs are unfinished, %s paused.', live, paused);
+    detail := format('%s unfinished, %s paused.', _some(live, 'job'), paused);
     if finished and exists (select from jobs j where j.session_id = seen.id and j.status = 'paused_nsf') then
         problem := format('session "%s" is out of funds', seen.id);
-        select format('%s jobs are paused; the dearest: %s.', paused, w.problem), w.hint || '.' into detail, hint
+        select format('%s paused; the dearest: %s.', _some(paused, 'job'), w.problem), w.hint || '.' into detail, hint
         from unfunded_jobs u
         join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
         cross join _want_of_funds(u) as w

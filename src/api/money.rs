@@ -12,8 +12,8 @@ fn number(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// What becomes of calls that may cost so much, in order: `hold`, `wait` or `pause`. Each is under the wallet and the budget at these places,
-/// counted from 1, where it is under one.
+/// What becomes of calls that may cost so much, in order: `hold`, `wait` or `pause`, and which is short of it, the `wallet` or the `budget`. Each
+/// is under the wallet and the budget at these places, counted from 1, where it is under one.
 #[pg_extern(immutable)]
 #[allow(clippy::too_many_arguments)] // a row, a column each
 pub(crate) fn _admit(
@@ -25,7 +25,7 @@ pub(crate) fn _admit(
     worst: Vec<i64>,
     wallets: Vec<Option<i32>>,
     budgets: Vec<Option<i32>>,
-) -> Vec<&'static str> {
+) -> TableIterator<'static, (name!(verdict, &'static str), name!(purse, Option<&'static str>))> {
     let of_wallets = balances.iter().zip(&held_by_wallets);
     let of_wallets = of_wallets.map(|(free, held)| Purse { free: amount(*free), held: amount(*held) });
     let of_budgets = limits.iter().zip(&spent).zip(&held_by_budgets);
@@ -44,14 +44,13 @@ pub(crate) fn _admit(
             purses: place(0, wallet).into_iter().chain(place(balances.len(), budget)).collect(),
         })
         .collect();
-    admit(&mut purses, &asks)
-        .into_iter()
-        .map(|verdict| match verdict {
-            Verdict::Hold => "hold",
-            Verdict::Wait => "wait",
-            Verdict::Pause => "pause",
-        })
-        .collect()
+    let purse = |index: usize| Some(if index < balances.len() { "wallet" } else { "budget" });
+    let verdicts = admit(&mut purses, &asks).into_iter().map(|verdict| match verdict {
+        Verdict::Hold => ("hold", None),
+        Verdict::Wait(index) => ("wait", purse(index)),
+        Verdict::Pause(index) => ("pause", purse(index)),
+    });
+    TableIterator::new(verdicts.collect::<Vec<_>>())
 }
 
 /// What is charged to a call that held so much and cost so much.

@@ -149,7 +149,7 @@ pub(crate) fn _render_seed(
     Ok(deep(|| Ok(definition.seed_prompt(stage, iteration, request)?))?)
 }
 
-/// The request of one claimed job, saved and its call opened: `{"request": …}`, null when documents have to be condensed first, or `{"problem": …}` that says why there is none.
+/// The request of one claimed job, saved and its call opened: `{"request": …}`, null when documents have to be condensed first or there is no money for it, or `{"problem": …}` that says why there is none.
 #[pg_extern(volatile)]
 pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
     let problem = |reason: String| Ok(JsonB(serde_json::json!({ "problem": reason })));

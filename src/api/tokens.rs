@@ -3,7 +3,6 @@
 use crate::error::Error;
 use dialectic_core::prompt::Message;
 use dialectic_core::tokens::{Encoding, Measure, Ratio, warm};
-use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
@@ -39,13 +38,13 @@ pub(crate) fn _count_tokens(
 /// The tokens of messages.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _count_message_tokens(
-    messages: JsonB,
+    messages: &str,
     tokenizer: &str,
     api_model: &str,
     factor: Option<f64>,
     samples: Option<i32>,
 ) -> Result<i64, ErrorReport> {
     let messages: Vec<Message> =
-        serde_json::from_value(messages.0).map_err(|source| Error::Json { what: "messages", source })?;
+        serde_json::from_str(messages).map_err(|source| Error::Json { what: "messages", source })?;
     Ok(number(measure(tokenizer, api_model, factor, samples).messages(&messages)))
 }

@@ -30,10 +30,10 @@ pub struct Ask {
 pub enum Verdict {
     /// It begins, and its amount is held.
     Hold,
-    /// It may fit once open calls come back.
-    Wait,
-    /// It cannot fit whatever comes back: only more money helps.
-    Pause,
+    /// It may fit once open calls come back that hold of this purse.
+    Wait(usize),
+    /// It cannot fit into this purse whatever comes back: only more money helps.
+    Pause(usize),
 }
 
 /// What becomes of what a call held, once its cost is known or estimated.
@@ -92,14 +92,14 @@ impl Purse {
 pub fn admit(purses: &mut [Purse], asks: &[Ask]) -> Vec<Verdict> {
     let mut is_awaited = vec![false; purses.len()];
     let verdict = |ask: &Ask| {
-        if ask.purses.iter().any(|&index| purses[index].always_lacks(ask.amount)) {
-            return Verdict::Pause;
+        if let Some(&index) = ask.purses.iter().find(|&&index| purses[index].always_lacks(ask.amount)) {
+            return Verdict::Pause(index);
         }
         for &index in &ask.purses {
             is_awaited[index] |= purses[index].lacks(ask.amount);
         }
-        if ask.purses.iter().any(|&index| is_awaited[index]) {
-            return Verdict::Wait;
+        if let Some(&index) = ask.purses.iter().find(|&&index| is_awaited[index]) {
+            return Verdict::Wait(index);
         }
         ask.purses.iter().for_each(|&index| purses[index].hold(ask.amount));
         Verdict::Hold

@@ -272,7 +272,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) writes: u64,
 }
 
-/// What became of calls that were to be opened; nothing is said of those whose claim is gone, or whose money is.
+/// What became of calls that were to be opened; nothing is said of those whose claim is gone.
 #[derive(Default)]
 pub(crate) struct Opened {
     /// The jobs whose calls may leave once this is committed.

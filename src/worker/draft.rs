@@ -39,8 +39,9 @@ pub(crate) struct Ready {
     pub(crate) request: Request,
     /// How many tokens its messages were counted as, where they were.
     pub(crate) counted: u64,
-    /// How many tokens it asks at the most, where that is limited.
+    /// How many tokens it asks at the most, where that is limited, and how many are paid for beforehand.
     pub(crate) tokens: u64,
+    pub(crate) reads: Option<u64>,
     /// What lets it leave; none while it waits at the gate.
     pub(crate) ticket: Option<Ticket>,
     /// Whether it waits there.
@@ -171,6 +172,7 @@ impl Rendering {
             request,
             counted,
             tokens,
+            reads: (counted > 0).then(|| self.measure.worst(counted)),
             ticket: None,
             is_waiting: false,
             is_short: false,
@@ -193,7 +195,7 @@ impl Ready {
             claim: &self.claim,
             prompt: self.prompt.as_ref(),
             model: &self.model,
-            reads: (self.tokens > 0).then_some(self.tokens),
+            reads: self.reads,
             writes: self.request.max_output_tokens,
         }
     }

@@ -9,7 +9,7 @@ use crate::store::reply::Reply;
 use crate::worker::calls::ClaimId;
 use crate::worker::draft::{Ready, Rendering};
 use dialectic_core::limits::Ticket;
-use dialectic_core::provider::Class;
+use dialectic_core::provider::{Class, Usage};
 use pgrx::Uuid;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -164,6 +164,8 @@ impl Hand {
     /// go, and its claim ends with the claimer. Returns what was reserved for it.
     pub(crate) fn give_up(&mut self, thing: Thing, problem: &str) -> Option<Ticket> {
         let mut ticket = None;
+        // What cannot be kept was paid for all the same.
+        let mut usage = Usage::default();
         let stuck = match thing {
             Thing::Reply => {
                 let (claim, reply) = self.replies.remove(0);
@@ -173,6 +175,7 @@ impl Hand {
                     }
                     return None;
                 }
+                usage = reply.usage;
                 Some(claim)
             }
             Thing::Document => Some(self.made.remove(0).0),
@@ -187,7 +190,8 @@ impl Hand {
             Thing::Plan => Some(self.plans.remove(0)),
             Thing::Nothing => None,
         };
-        self.replies.extend(stuck.map(|claim| (claim, Reply::failed(Class::Permanent, problem.to_owned()))));
+        self.replies
+            .extend(stuck.map(|claim| (claim, Reply { usage, ..Reply::failed(Class::Permanent, problem.to_owned()) })));
         ticket
     }
 }

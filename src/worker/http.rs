@@ -152,7 +152,16 @@ impl Http {
             on_call = OnCall::begin(stop, seconds(manner.first_byte_seconds));
             sent = send(&agent, provider, &wire, secret.as_deref(), &body);
         }
-        let response = sent.map_err(|problem| trouble(&problem, stop, manner, false))?;
+        let response = match sent {
+            Ok(response) => response,
+            Err(problem) => {
+                // Whoever ends a call does not get for nothing what the provider reads meanwhile.
+                if stop.is_asked() && on_call.is_sent() {
+                    call.transcript.cut();
+                }
+                return Err(trouble(&problem, stop, manner, false));
+            }
+        };
         let status = response.status().as_u16();
         call.status = Some(status);
         let headers = pairs(response.headers());
@@ -350,13 +359,15 @@ fn listen(
         listener.take(event);
     }
     listener.end();
-    match broken {
+    let trouble = match broken {
         // What comes after the end is nobody's loss.
-        _ if listener.call.transcript.is_ended() => Ok(()),
-        None if stop.is_asked() => Err(Trouble::Stopped),
-        None => Ok(()),
-        Some(problem) => Err(trouble(&problem, stop, manner, true)),
-    }
+        _ if listener.call.transcript.is_ended() => return Ok(()),
+        None if stop.is_asked() => Trouble::Stopped,
+        None => return Ok(()),
+        Some(problem) => trouble(&problem, stop, manner, true),
+    };
+    listener.call.transcript.cut();
+    Err(trouble)
 }
 
 /// A name or a value as an address can carry it.

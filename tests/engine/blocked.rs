@@ -62,15 +62,18 @@ fn a_paused_job_names_the_person_or_the_wallet() {
         )
         .expect("a wallet");
     work(&mut client);
-    let no_funds = "no funds: its call may cost $0.001000 and the wallet of role:postgres has $0.000999; dialectic.top_up('role:postgres', amount, idempotency_key) (for admins) lets it go on";
-    blocks(&mut client, &[("plan", "sim-a", WAITS_FOR_ONE), ("execute", "sim-a", no_funds)]);
+    let no_funds = format!(
+        "no funds: its call may cost $0.001000 and the wallet of role:postgres has $0.000999; dialectic.top_up('role:postgres', 1, idempotency_key) \
+         or more (for admins) lets it go on; dialectic.explain_total('{session}') tells what all of the session is to cost"
+    );
+    blocks(&mut client, &[("plan", "sim-a", WAITS_FOR_ONE), ("execute", "sim-a", &no_funds)]);
     client
         .execute("select dialectic.set_budget($1, 0), dialectic.top_up('role:postgres', 1, 'one')", &[&session])
         .expect("a budget");
     work(&mut client);
     let no_budget = format!(
         "no funds: its call may cost $0.001000 and the budget of its session has $0.000000 left of $0.000000; \
-         dialectic.set_budget('{session}', 1000) or more lets it go on"
+         dialectic.set_budget('{session}', 1000) or more lets it go on; dialectic.explain_total('{session}') tells what all of the session is to cost"
     );
     blocks(&mut client, &[("plan", "sim-a", WAITS_FOR_ONE), ("execute", "sim-a", &no_budget)]);
 }

@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 1] = ["wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 52] = [
+const SURFACE: [(&str, &str); 53] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -66,6 +66,7 @@ const SURFACE: [(&str, &str); 52] = [
     ("set_document_template", "key, body"),
     ("storage_path", "resource"),
     ("fail_job", "job, claim_id, class, message, retry_after, usage"),
+    ("close_wallet", "owner"),
     ("open_wallet", "owner, amount"),
     ("top_up", "owner, amount, idempotency_key"),
     ("set_budget", "session, amount"),

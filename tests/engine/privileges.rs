@@ -93,10 +93,11 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 20] = [
+const ADMIN_ONLY: [&str; 21] = [
     "add_model",
     "add_provider",
     "claim_jobs",
+    "close_wallet",
     "complete_job",
     "define_process",
     "define_stage",

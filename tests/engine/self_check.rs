@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 36] = [
+const LAWS: [(&str, &str, &str); 37] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
@@ -15,7 +15,8 @@ const LAWS: [(&str, &str, &str); 36] = [
     ),
     (
         "a job is of the session of its stage run",
-        "update dialectic.jobs set session_id = '00000000-0000-0000-0000-000000000005' where status = 'pending' returning id",
+        "with line as (update dialectic.ready_jobs set session_id = '00000000-0000-0000-0000-000000000005') \
+         update dialectic.jobs set session_id = '00000000-0000-0000-0000-000000000005' where status = 'pending' returning id",
         "session 00000000-0000-0000-0000-000000000005",
     ),
     (
@@ -49,12 +50,12 @@ const LAWS: [(&str, &str, &str); 36] = [
         "the job does not exist",
     ),
     (
-        "a continued answer exists",
+        "a continued answer exists in the session of its job",
         "update dialectic.jobs set target_contribution_id = '00000000-0000-0000-0000-000000000002' where step_key = 'final' returning id",
         "contribution 00000000-0000-0000-0000-000000000002 does not",
     ),
     (
-        "the source of a text exists",
+        "the source of a text exists in its session",
         "update dialectic.resources set source_contribution_id = '00000000-0000-0000-0000-000000000003' \
          where id = (select id from dialectic.resources where resource_type = 'seed_prompt' limit 1) returning id",
         "contribution 00000000-0000-0000-0000-000000000003 does not",
@@ -89,7 +90,7 @@ const LAWS: [(&str, &str, &str); 36] = [
     ),
     (
         "every ready job is in line, once, at its place, and no other is",
-        "insert into dialectic.ready_jobs select id, lane, is_test_job, priority, 4711, run_at, false \
+        "insert into dialectic.ready_jobs select id, lane, is_test_job, priority, 4711, run_at, false, session_id \
          from dialectic.jobs where step_key = 'final' returning job_id",
         "gone, in line at turn 4711",
     ),
@@ -170,9 +171,9 @@ const LAWS: [(&str, &str, &str); 36] = [
         "role:postgres has",
     ),
     (
-        "a ledger belongs to a wallet",
-        "insert into dialectic.ledger (owner, kind, amount) values ('role:nobody', 'opening', 0) returning null::uuid",
-        "role:nobody has none",
+        "a ledger without a wallet comes to nothing",
+        "insert into dialectic.ledger (owner, kind, amount) values ('role:nobody', 'opening', 7) returning null::uuid",
+        "that of role:nobody comes to 7",
     ),
     (
         "a wallet holds what its open calls hold",
@@ -197,6 +198,14 @@ const LAWS: [(&str, &str, &str); 36] = [
         "a budget counts what its calls hold and have cost",
         "update dialectic.budgets set held = 3 returning session_id",
         "3 and",
+    ),
+    (
+        "a job whose call can be paid does not wait for funds",
+        "with gone as (delete from dialectic.ready_jobs), \
+              paused as (update dialectic.jobs set status = 'paused_nsf' where status = 'pending' returning id, session_id) \
+         insert into dialectic.unfunded_jobs (job_id, session_id, owner, purse, needed) \
+         select id, session_id, 'role:postgres', 'wallet', 5 from paused returning job_id",
+        "5 are needed, and there",
     ),
     (
         "a job without funds is listed with what it needs",

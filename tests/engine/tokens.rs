@@ -44,6 +44,14 @@ fn messages_have_their_overhead_and_what_is_none_is_refused() {
     for odd in [json!({}), json!([{"role": "robot", "content": ""}]), json!([1]), json!("text")] {
         refused_with(&mut client, counts, &[&odd, &"gpt-5-nano"], "22023", "messages");
     }
+    for odd in [
+        "(('[{\"role\": \"user\", \"content\": \"x\", \"z\": ' || repeat('[', 200) || repeat(']', 200) || '}]')::jsonb)",
+        "'[{\"role\": \"user\", \"content\": \"x\", \"n\": 1e400}]'",
+    ] {
+        // What stands beside role and content is nobody's business, however odd it is.
+        let count = format!("select dialectic.count_message_tokens({odd}, 'gpt-5-nano')");
+        assert_eq!(one::<i64>(&mut client, &count, &[]), 8);
+    }
     refused_with(&mut client, counts, &[&messages, &"nobody"], "42704", "nobody");
     refused_with(&mut client, COUNT, &[&"text", &"nobody"], "42704", "nobody");
     refused_with(&mut client, COUNT, &[&None::<&str>, &"gpt-5-nano"], "22004", "text");

@@ -92,3 +92,28 @@ fn a_run_pending_that_is_terminated_closes_its_sockets() {
 fn a_run_pending_that_is_cancelled_closes_its_sockets() {
     closes_its_sockets("pg_cancel_backend");
 }
+
+#[test]
+fn a_call_that_is_ended_before_its_first_word_has_read_what_it_was_sent() {
+    let (provider, latch) = (Provider::start(), Latch::default());
+    let (_server, mut client) = own(LOOPBACK, &[]);
+    // One has been told that its request was taken, the other nothing at all.
+    provider.script("taken", vec![Act::answer(Answer::of_tokens(50)).held(1, &latch)]);
+    provider.script("unheard", vec![Act::answer(Answer::of_tokens(50)).late(Duration::from_secs(60))]);
+    for name in ["taken", "unheard"] {
+        provide(&mut client, name, "openai", &provider, "");
+        model(&mut client, name, name, ", input_price => 1.25, output_price => 10");
+        for verb in ["pause", "cancel"] {
+            let session = calls(&mut client, name, 1);
+            eventually("it is asked", || provider.under_way(name) == 1);
+            client.query_one(&format!("select dialectic.{verb}($1)"), &[&session]).expect(verb);
+            let closed = "select count(*) from dialectic.model_calls where session_id = $1 and outcome = 'late' and is_estimated \
+                          and output_tokens = 0 and cost = ceil(input_tokens * 1.25) \
+                          and input_tokens = (select dialectic.count_message_tokens(dialectic.prompt(job_id), $2))";
+            eventually("the prompt is charged", || one::<i64>(&mut client, closed, &[&session, &name]) == 1);
+            eventually("nobody listens", || provider.under_way(name) == 0);
+        }
+    }
+    latch.lift();
+    assert_sound(&mut client);
+}

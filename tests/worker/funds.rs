@@ -124,3 +124,61 @@ fn what_was_drafted_before_there_was_a_wallet_is_counted_for_it() {
     let held = "select max(coalesce(held, 100000)) from dialectic.model_calls";
     assert!(one::<i64>(&mut client, held, &[]) < 20_000, "every call was counted and held");
 }
+
+#[test]
+fn who_waits_for_money_delays_nobody_at_a_provider_with_little_room() {
+    let (_server, mut client) = Server::serving("");
+    client
+        .batch_execute(
+            "select dialectic.add_provider('narrow', 'simulator', max_concurrency => 2);
+             select dialectic.add_model('tight', 'narrow', context_window => 200000, max_output_tokens => 100000, output_price => 0.01,
+                                        settings => '{\"latency_ms\": 4000}')",
+        )
+        .expect("a provider");
+    switch(&mut client, false);
+    single_calls(&mut client, "tight", 20);
+    client.batch_execute("update dialectic.sessions set owner = 'jwt:poor'").expect("another owner");
+    client.execute("select dialectic.open_wallet('jwt:poor', $1)", &[&(WORST * 3 / 2)]).expect("a wallet");
+    switch(&mut client, true);
+    soon("one is called and others wait", || {
+        one::<bool>(
+            &mut client,
+            "select exists (select from dialectic.blocked where cause like 'waits for money%')",
+            &[],
+        )
+    });
+    // The same model, and there is room for one more call.
+    single_calls(&mut client, "tight", 1);
+    let called = "select count(*) from dialectic.model_calls c join dialectic.sessions s on s.id = c.session_id where s.owner = 'role:postgres'";
+    within(Duration::from_secs(3), "the other owner is called", || one::<i64>(&mut client, called, &[]) == 1);
+}
+
+#[test]
+fn a_budget_that_is_short_holds_up_its_session_and_no_other_of_its_owner() {
+    let (_server, mut client) = Server::serving("");
+    cautious(&mut client, 3_000);
+    client.execute("select dialectic.open_wallet('role:postgres', 1000000)", &[]).expect("a wallet");
+    let many = reading(&mut client, "cautious", 20);
+    client.execute("select dialectic.set_budget($1, $2)", &[&many, &FOR_TWO]).expect("a budget");
+    soon("the many wait", || one::<i64>(&mut client, "select held from dialectic.budgets", &[]) == 2 * WORST);
+    single_calls(&mut client, "cautious", 1);
+    let called = "select count(*) from dialectic.model_calls where session_id <> $1";
+    within(Duration::from_secs(2), "the other session is called", || one::<i64>(&mut client, called, &[&many]) == 1);
+}
+
+#[test]
+fn calls_that_were_drafted_before_there_was_a_wallet_are_all_counted_for_it() {
+    let (_server, mut client) = Server::serving("");
+    client
+        .batch_execute(
+            "select dialectic.add_model('dear', 'simulator', context_window => 100000, max_output_tokens => 100, input_price => 1, output_price => 1)",
+        )
+        .expect("a model");
+    set(&mut client, "dialectic.stop_at", Some("claimed"));
+    single_calls(&mut client, "dear", 12);
+    soon("it has claimed the calls", || stopped_at(&mut client).as_deref() == Some("claimed"));
+    client.batch_execute("select dialectic.open_wallet('role:postgres', 200000)").expect("a wallet");
+    set(&mut client, "dialectic.stop_at", None);
+    all_completed(&mut client, Duration::from_secs(20));
+    assert_sound(&mut client);
+}

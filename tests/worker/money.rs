@@ -116,4 +116,7 @@ fn no_wallet_is_overdrawn_or_charged_twice_whatever_happens() {
     people::calm(&mut admin);
     println!("calm after {:?}", begun.elapsed());
     books::assert_settled(&mut admin, &storm);
+    for wrong in ["deadlock detected", "wallets_balance_check", "cannot go from", "only added to"] {
+        assert!(server.said(wrong).is_empty(), "the log of the server says: {wrong}");
+    }
 }

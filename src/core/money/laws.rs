@@ -34,29 +34,29 @@ fn what_fits_into_every_purse_is_held_in_each() {
 fn what_nobody_limits_is_never_held_up() {
     assert_eq!(admit(&mut [], &[ask(u64::MAX, &[]), ask(u64::MAX, &[])]), [Hold, Hold]);
     let mut purses = [purse(1, 1)];
-    assert_eq!(admit(&mut purses, &[ask(2, &[0]), ask(u64::MAX, &[])]), [Wait, Hold]);
+    assert_eq!(admit(&mut purses, &[ask(2, &[0]), ask(u64::MAX, &[])]), [Wait(0), Hold]);
 }
 
 #[test]
 fn two_calls_never_both_take_what_is_there_for_one() {
     let mut purses = [purse(10, 0)];
-    assert_eq!(admit(&mut purses, &[ask(6, &[0]), ask(6, &[0])]), [Hold, Wait]);
+    assert_eq!(admit(&mut purses, &[ask(6, &[0]), ask(6, &[0])]), [Hold, Wait(0)]);
     assert_eq!(purses, [purse(4, 6)]);
 }
 
 #[test]
 fn what_may_come_back_is_waited_for_and_what_may_not_pauses() {
-    for (amount, verdict) in [(0, Hold), (4, Hold), (5, Wait), (10, Wait), (11, Pause), (u64::MAX, Pause)] {
+    for (amount, verdict) in [(0, Hold), (4, Hold), (5, Wait(0)), (10, Wait(0)), (11, Pause(0)), (u64::MAX, Pause(0))] {
         assert_eq!(admit(&mut [purse(4, 6)], &[ask(amount, &[0])]), [verdict], "{amount}");
     }
 }
 
 #[test]
 fn one_purse_that_is_short_decides_for_both_and_takes_nothing_from_the_other() {
-    for (short, verdict) in [(purse(4, 6), Wait), (purse(4, 0), Pause)] {
-        for (mut purses, indexes) in [([purse(100, 0), short], [0, 1]), ([short, purse(100, 0)], [1, 0])] {
+    for (short, verdict) in [(purse(4, 6), Wait as fn(usize) -> Verdict), (purse(4, 0), Pause)] {
+        for (mut purses, indexes, at) in [([purse(100, 0), short], [0, 1], 1), ([short, purse(100, 0)], [1, 0], 0)] {
             let before = purses;
-            assert_eq!(admit(&mut purses, &[ask(5, &indexes)]), [verdict]);
+            assert_eq!(admit(&mut purses, &[ask(5, &indexes)]), [verdict(at)], "and it is named");
             assert_eq!(purses, before);
         }
     }
@@ -66,19 +66,31 @@ fn one_purse_that_is_short_decides_for_both_and_takes_nothing_from_the_other() {
 fn a_dear_call_that_waits_is_not_passed_by_under_the_same_purse() {
     let mut purses = [purse(4, 6), purse(50, 0)];
     let asks = [ask(1, &[0]), ask(9, &[0, 1]), ask(1, &[0, 1]), ask(11, &[0]), ask(50, &[1])];
-    assert_eq!(admit(&mut purses, &asks), [Hold, Wait, Wait, Pause, Hold], "it waits for the first purse only");
+    assert_eq!(
+        admit(&mut purses, &asks),
+        [Hold, Wait(0), Wait(0), Pause(0), Hold],
+        "it waits for the first purse only"
+    );
 }
 
 #[test]
 fn a_call_held_up_by_another_holds_up_nobody_under_its_other_purse() {
     let mut purses = [purse(0, 6), purse(50, 0)];
-    assert_eq!(admit(&mut purses, &[ask(5, &[0]), ask(0, &[0, 1]), ask(50, &[1])]), [Wait, Wait, Hold]);
+    assert_eq!(admit(&mut purses, &[ask(5, &[0]), ask(0, &[0, 1]), ask(50, &[1])]), [Wait(0), Wait(0), Hold]);
+}
+
+#[test]
+fn who_waits_is_told_for_which_purse_by_what_is_left_in_it_then() {
+    // The budget has enough for either, and not for both; the wallet for all.
+    let mut purses = [purse(1_000, 0), purse(100, 0)];
+    let asks = [ask(40, &[0, 1]), ask(40, &[0, 1]), ask(40, &[0, 1]), ask(1, &[0, 1]), ask(40, &[0])];
+    assert_eq!(admit(&mut purses, &asks), [Hold, Hold, Wait(1), Wait(1), Hold]);
 }
 
 #[test]
 fn a_paused_call_does_not_stop_those_behind_it() {
     let mut purses = [purse(4, 6)];
-    assert_eq!(admit(&mut purses, &[ask(11, &[0]), ask(4, &[0])]), [Pause, Hold]);
+    assert_eq!(admit(&mut purses, &[ask(11, &[0]), ask(4, &[0])]), [Pause(0), Hold]);
 }
 
 #[test]
@@ -157,13 +169,13 @@ proptest! {
         };
         let waits_for = |at: usize, index: usize| {
             let wanted = u128::from(asks[at].amount) + held(index, at);
-            verdicts[at] == Wait && asks[at].purses.contains(&index) && wanted > before[index].free.into()
+            matches!(verdicts[at], Wait(_)) && asks[at].purses.contains(&index) && wanted > before[index].free.into()
         };
         for (at, ask) in asks.iter().enumerate() {
             let ever = |index: usize| u128::from(before[index].free) + u128::from(before[index].held);
-            let is_beyond = ask.purses.iter().any(|&index| u128::from(ask.amount) > ever(index));
-            let is_behind = ask.purses.iter().any(|&index| (0..=at).any(|other| waits_for(other, index)));
-            let expected = if is_beyond { Pause } else if is_behind { Wait } else { Hold };
+            let beyond = ask.purses.iter().find(|&&index| u128::from(ask.amount) > ever(index));
+            let behind = ask.purses.iter().find(|&&index| (0..=at).any(|other| waits_for(other, index)));
+            let expected = beyond.map(|&index| Pause(index)).or(behind.map(|&index| Wait(index))).unwrap_or(Hold);
             prop_assert_eq!(verdicts[at], expected, "{} of {:?}", at, &verdicts);
         }
         for (index, (before, after)) in before.iter().zip(&after).enumerate() {

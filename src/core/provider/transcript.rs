@@ -15,6 +15,7 @@ pub struct Transcript {
     counts: Counts,
     is_refused: bool,
     wants_tool: bool,
+    is_cut: bool,
     fault: Option<Fault>,
 }
 
@@ -33,6 +34,11 @@ impl Transcript {
         }
     }
 
+    /// We, or the line, have cut off an answer that the provider had begun to give: what it was sent it has read.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
     /// The text so far.
     pub fn text(&self) -> &str {
         &self.text
@@ -45,9 +51,9 @@ impl Transcript {
 
     /// What it has come to. Where the provider did not say what was consumed, `estimate` counts the input and the text.
     pub fn outcome(self, http_status: Option<u16>, estimate: impl Fn(&str) -> (u64, u64)) -> Outcome {
-        // A call in which not a word was said has consumed nothing that anybody knows of, unless the provider says so.
+        // A call that was not taken, and one that failed by itself before a word was said, has consumed nothing that anybody knows of.
         let is_told = self.counts != Counts::default() || (self.finish.is_some() && self.fault.is_none());
-        let usage = match self.text.is_empty() && !is_told {
+        let usage = match self.text.is_empty() && !is_told && !self.is_cut {
             true => Usage::default(),
             false => self.counts.usage(|| estimate(&self.text)),
         };

@@ -14,6 +14,8 @@ pub struct Measure {
     encoding: Encoding,
     /// None where the count itself is exact.
     ratio: Option<Ratio>,
+    /// What it started as.
+    first: Option<Ratio>,
 }
 
 impl Measure {
@@ -21,11 +23,11 @@ impl Measure {
     /// for the usual one.
     pub fn new(tokenizer: &str, api_model: &str, learned: Option<Ratio>) -> Self {
         let encoding = tokenizer.parse().unwrap_or(Encoding::O200kBase);
-        let ratio = match encoding {
+        let first = match encoding {
             Encoding::Simulator => None,
-            Encoding::O200kBase | Encoding::Cl100kBase => Ratio::of(api_model).map(|first| learned.unwrap_or(first)),
+            Encoding::O200kBase | Encoding::Cl100kBase => Ratio::of(api_model),
         };
-        Self { encoding, ratio }
+        Self { encoding, ratio: first.map(|first| learned.unwrap_or(first)), first }
     }
 
     /// The same with what was learned since, where that is more.
@@ -68,6 +70,11 @@ impl Measure {
     /// What a count comes to at the most.
     pub fn at_most(&self, counted: u64) -> u64 {
         self.ratio.map_or(counted, |ratio| ratio.at_most(counted))
+    }
+
+    /// What a count comes to that a call is paid for beforehand.
+    pub fn worst(&self, counted: u64) -> u64 {
+        self.ratio.zip(self.first).map_or(counted, |(ratio, first)| ratio.worst(first, counted))
     }
 
     /// What a count most likely comes to.

@@ -78,6 +78,12 @@ impl Ratio {
         times(counted, if self.is_trusted() { self.factor } else { self.factor * MARGIN })
     }
 
+    /// What a count comes to that nobody should exceed: a tenth more than by the ratio, or than by the one it started as where that is
+    /// more. Whoever can make a ratio learn from odd texts must not make the others cheap by it.
+    pub fn worst(self, first: Self, counted: u64) -> u64 {
+        times(counted, self.factor.max(first.factor) * MARGIN)
+    }
+
     /// The ratio after a call whose messages were counted as so many tokens, the ratio not applied, and of which the
     /// provider says that so many were read. First the mean of all samples, the start being one of them; then each new one
     /// weighs a twentieth. A short prompt and a report of nothing tell nothing.

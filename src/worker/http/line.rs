@@ -26,6 +26,8 @@ struct Call {
     patience: Duration,
     /// Whether it goes over a connection that others have used before.
     is_reused: bool,
+    /// Whether some of it has left.
+    is_sent: bool,
     /// Whether a byte has come back.
     is_answered: bool,
 }
@@ -37,7 +39,7 @@ impl OnCall {
     pub(super) fn begin(stop: &Arc<Stop>, patience: Duration) -> Self {
         static CALLS: AtomicU64 = AtomicU64::new(1);
         let id = CALLS.fetch_add(1, Ordering::Relaxed);
-        let call = Call { id, stop: Arc::clone(stop), patience, is_reused: false, is_answered: false };
+        let call = Call { id, stop: Arc::clone(stop), patience, is_reused: false, is_sent: false, is_answered: false };
         CALL.with_borrow_mut(|now| *now = Some(call));
         OnCall(Arc::clone(stop))
     }
@@ -51,6 +53,11 @@ impl OnCall {
     /// has seen the request.
     pub(super) fn is_unseen(&self) -> bool {
         CALL.with_borrow(|now| now.as_ref().is_some_and(|call| call.is_reused && !call.is_answered))
+    }
+
+    /// Whether the request, or some of it, has left.
+    pub(super) fn is_sent(&self) -> bool {
+        CALL.with_borrow(|now| now.as_ref().is_some_and(|call| call.is_sent))
     }
 }
 
@@ -130,7 +137,9 @@ impl Transport for Line {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         self.attach()?;
-        self.transport.transmit_output(amount, timeout)
+        self.transport.transmit_output(amount, timeout)?;
+        CALL.with_borrow_mut(|now| now.iter_mut().for_each(|call| call.is_sent = true));
+        Ok(())
     }
 
     fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, Error> {

@@ -208,3 +208,74 @@ fn a_session_tells_once_that_it_waits_for_funds() {
     let told = "select count(*) from dialectic.notifications where type = 'contribution_generation_paused_nsf'";
     assert_eq!((one::<i64>(&mut client, NSF, &[]), one::<i64>(&mut client, told, &[])), (2, 1));
 }
+
+#[test]
+fn what_a_person_pauses_while_money_comes_stays_paused() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session = out_of_funds(&mut client, None);
+    // Whoever pays finds the session held, and waits for nobody.
+    let mut pausing = database.connect();
+    pausing.batch_execute("begin").expect("begin");
+    assert_eq!(one::<i32>(&mut pausing, "select dialectic.pause($1)", &[&session]), 1);
+    client.execute("select dialectic.top_up($1, 10000000, 'much')", &[&OWNER]).expect("top_up");
+    pausing.batch_execute("commit").expect("commit");
+    work(&mut client);
+    assert_eq!(one::<i64>(&mut client, NSF, &[]), 1);
+    assert_eq!(one::<i32>(&mut client, "select dialectic.resume($1)", &[&session]), 1);
+    work(&mut client);
+    assert_eq!(session_status(&mut client, session), "completed");
+    assert_sound(&mut client);
+}
+
+#[test]
+fn money_that_comes_while_somebody_holds_the_session_is_found_by_the_next_claim() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session = out_of_funds(&mut client, Some(10_000_000));
+    let mut holding = database.connect();
+    holding.batch_execute("begin").expect("begin");
+    // What he does takes the session, and then what belongs to it: nobody waits for him, and he for nobody.
+    holding.execute("select dialectic.retry($1)", &[&session]).expect("retry");
+    client
+        .batch_execute(&format!("set lock_timeout = '5s'; select dialectic.top_up('{OWNER}', 10000000, 'much')"))
+        .expect("top_up");
+    holding.execute("select dialectic.set_budget($1, 20000000)", &[&session]).expect("set_budget");
+    assert_eq!(one::<i64>(&mut client, NSF, &[]), 1);
+    assert_sound(&mut client);
+    holding.batch_execute("commit").expect("commit");
+    work(&mut client);
+    assert_eq!(session_status(&mut client, session), "completed");
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_job_that_was_paused_cancelled_and_tried_again_is_set_going_by_money() {
+    let database = Database::new();
+    let mut client = database.connect();
+    let session = out_of_funds(&mut client, None);
+    for verb in ["pause", "cancel", "retry"] {
+        client.query_one(&format!("select dialectic.{verb}($1)"), &[&session]).expect(verb);
+    }
+    work(&mut client);
+    assert_eq!(one::<i64>(&mut client, NSF, &[]), 1);
+    let cause: String = one(&mut client, "select cause from dialectic.blocked where status = 'paused_nsf'", &[]);
+    assert!(cause.starts_with("no funds"), "{cause}");
+    client.execute("select dialectic.top_up($1, 10000000, 'much')", &[&OWNER]).expect("top_up");
+    work(&mut client);
+    assert_eq!(session_status(&mut client, session), "completed");
+    assert_sound(&mut client);
+}
+
+#[test]
+fn who_is_short_of_money_is_told_to_admins_alone() {
+    let database = Database::new();
+    let mut client = database.connect();
+    out_of_funds(&mut client, None);
+    let mut user = database.connect_as("law_health_user");
+    client.execute("select dialectic.grant_user('law_health_user')", &[]).expect("grant_user");
+    let problems = "select array_to_string(problems, '; ') from dialectic.health()";
+    let (told, seen): (String, String) = (one(&mut user, problems, &[]), one(&mut client, problems, &[]));
+    assert!(told.contains("wait for funds") && !told.contains(OWNER), "{told}");
+    assert!(seen.contains(OWNER), "{seen}");
+}

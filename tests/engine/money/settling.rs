@@ -268,3 +268,62 @@ fn usage_may_be_said_in_whole_numbers_of_any_form() {
     assert_eq!(said, "completed");
     assert_eq!(call(&mut client, &claim).1, 5 * READ + 10 * WRITTEN);
 }
+
+#[test]
+fn a_call_costs_what_its_model_cost_when_it_was_opened() {
+    for change in [
+        "select dialectic.add_model('dear', 'simulator', max_output_tokens => 200, input_price => 900, output_price => 900)",
+        "delete from dialectic.models where name = 'dear'",
+    ] {
+        let (_database, mut client) = funded(OPENING);
+        let (_, claim) = asked(&mut client);
+        client.batch_execute(change).expect(change);
+        assert_eq!(answer_with(&mut client, &claim, 40, 20), "completed");
+        let cost = 40 * READ + 20 * WRITTEN;
+        assert_eq!(call(&mut client, &claim), ("answered".to_owned(), cost, 0), "{change}");
+        assert_eq!(purse(&mut client), (OPENING - cost, 0));
+        assert_sound(&mut client);
+    }
+}
+
+#[test]
+fn a_failure_that_says_nothing_of_what_it_used_has_read_its_prompt_unless_it_was_turned_away() {
+    for (class, usage, is_charged) in [
+        ("transient", "{}", true),
+        ("content", "{}", true),
+        ("throttled", "{}", false),
+        ("configuration", "{}", false),
+        ("permanent", "{}", false),
+        ("context_window", "{}", false),
+        ("transient", r#"{"input_tokens": 0, "output_tokens": 0}"#, false),
+    ] {
+        let (_database, mut client) = funded(OPENING);
+        let (_, leaves) = leaves(&mut client, 1);
+        let request = ask(&mut client, &leaves[0]).expect("a request");
+        let read: i64 = one(&mut client, "select dialectic.count_message_tokens($1, 'dear')", &[&request["messages"]]);
+        let fail = format!("select dialectic.fail_job($1, $2, '{class}', 'it broke', usage => '{usage}')");
+        one::<String>(&mut client, &fail, &[&leaves[0].job, &leaves[0].claim]);
+        let cost = if is_charged { read * READ } else { 0 };
+        assert_eq!(call(&mut client, &leaves[0]), ("failed".to_owned(), cost, 0), "{class} {usage}");
+        assert_eq!(purse(&mut client), (OPENING - cost, 0), "{class} {usage}");
+        assert_sound(&mut client);
+    }
+}
+
+#[test]
+fn usage_of_other_names_and_parts_beyond_the_whole_are_refused_and_lose_nothing() {
+    let (_database, mut client) = funded(OPENING);
+    let (_, claim) = asked(&mut client);
+    for usage in [
+        r#"{"prompt_tokens": 5}"#,
+        r#"{"input_tokens": 5, "output_tokens": 5, "cached_tokens": 6}"#,
+        r#"{"input_tokens": 5, "output_tokens": 5, "cached_tokens": 3, "cache_write_tokens": 3}"#,
+        r#"{"input_tokens": 5, "output_tokens": 5, "reasoning_tokens": 6}"#,
+    ] {
+        let complete = format!("select dialectic.complete_job($1, $2, 'A leaf.', 'stop', '{usage}')");
+        let error = refused(&mut client, &complete, &[&claim.job, &claim.claim]);
+        assert_eq!(error.code().code(), "22023", "{usage}");
+        assert!(error.hint().is_some(), "{usage}");
+    }
+    assert_eq!(answer_with(&mut client, &claim, 5, 5), "completed");
+}

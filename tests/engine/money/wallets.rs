@@ -120,3 +120,50 @@ fn a_wallet_is_seen_by_its_owner_alone() {
     assert_eq!(one::<i64>(&mut users[2], "select count(*) from dialectic.budgets", &[]), 3);
     assert_eq!(one::<i64>(&mut users[2], "select dialectic.top_up('role:law_wallet_a', 5, 'key')", &[]), 5);
 }
+
+#[test]
+fn a_wallet_that_is_closed_limits_nobody_and_what_it_was_stays_in_the_ledger() {
+    let (_database, mut client) = funded(OPENING);
+    let (_, claim) = asked(&mut client);
+    let close = "select dialectic.close_wallet($1)";
+    let error = refused(&mut client, close, &[&OWNER]);
+    assert_eq!(error.code().code(), "55006", "a call holds some of it: {error:?}");
+    assert!(error.detail().is_some() && error.hint().is_some(), "{error:?}");
+    answer_with(&mut client, &claim, 40, 20);
+    let left = OPENING - 40 * READ - 20 * WRITTEN;
+    assert_eq!(one::<i64>(&mut client, close, &[&OWNER]), left);
+    assert_eq!(refused(&mut client, close, &[&OWNER]).code().code(), "42704");
+    assert_eq!(one::<i64>(&mut client, "select sum(amount)::bigint from dialectic.ledger", &[]), 0);
+    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    assert_sound(&mut client);
+    let (_, leaves) = leaves(&mut client, 1);
+    assert!(ask(&mut client, &leaves[0]).is_some(), "nobody limits it");
+    assert_eq!(one::<i64>(&mut client, "select dialectic.open_wallet($1, 5)", &[&OWNER]), 5);
+    assert_eq!(answer_with(&mut client, &leaves[0], 40, 20), "completed");
+    assert_eq!(purse(&mut client), (5, 0), "it was under way before");
+    assert_balanced(&mut client);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn closing_a_wallet_sets_going_what_waited_for_money_in_it() {
+    let (_database, mut client) = funded(0);
+    let (_, leaves) = leaves(&mut client, 1);
+    assert!(ask(&mut client, &leaves[0]).is_none());
+    assert_eq!(status(&mut client, leaves[0].job), "paused_nsf");
+    one::<i64>(&mut client, "select dialectic.close_wallet($1)", &[&OWNER]);
+    assert_eq!(status(&mut client, leaves[0].job), "pending");
+    assert_sound(&mut client);
+}
+
+#[test]
+fn a_call_that_costs_nothing_leaves_no_trace_in_the_ledger() {
+    let (_database, mut client) = funded(OPENING);
+    let project = fan_project(&mut client, 1);
+    begin(&mut client, project, &["sim-a"]);
+    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls where held = 0", &[]), 1);
+    assert!(entries(&mut client).is_empty());
+    assert_eq!(purse(&mut client), (OPENING, 0));
+    assert_sound(&mut client);
+}

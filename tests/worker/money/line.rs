@@ -12,6 +12,9 @@ use std::time::Duration;
 /// What a connection may be told in the storm besides yes: it was killed, the server crashed, or what it came for is not there any more.
 const EXPECTED: [&str; 4] = ["cut", "57P01", "57P02", "55000"];
 
+/// What is said of something that is not there any more.
+const MOOT: [&str; 5] = ["is not claimed", "has not failed", "is over", "has completed without it", "has no request"];
+
 /// What all connections share.
 pub(super) struct Storm<'a> {
     server: &'a Server,
@@ -149,7 +152,10 @@ impl<'a> Line<'a> {
             Err(error) => error,
         };
         let code = error.code().map_or("cut", |code| code.code()).to_owned();
-        if EXPECTED.contains(&code.as_str()) {
+        // The same code says that the ledger was changed or that a job moved as it must not.
+        let is_expected = code != "55000"
+            || error.as_db_error().is_some_and(|error| MOOT.iter().any(|moot| error.message().contains(moot)));
+        if EXPECTED.contains(&code.as_str()) && is_expected {
             self.storm.note(&format!("heard {code}"));
         } else {
             self.storm.accuse(format!("{query}\n{error:?}"));

@@ -143,11 +143,18 @@ pub(super) fn calm(admin: &mut Client) {
     for number in 0..WALLETS {
         admin.execute("select dialectic.top_up($1, $2, 'plenty')", &[&owner(number), &PLENTY]).expect("top_up");
     }
-    for session in column::<Uuid>(admin, "select id from dialectic.sessions order by id", &[]) {
-        for verb in ["set_budget($1, null)", "resume($1)", "retry($1)"] {
-            admin.query(&format!("select dialectic.{verb}"), &[&session]).expect(verb);
+    let sessions = column::<Uuid>(admin, "select id from dialectic.sessions order by id", &[]);
+    let every = |admin: &mut Client, verb: &str| {
+        for session in &sessions {
+            admin.query(&format!("select dialectic.{verb}"), &[session]).expect(verb);
         }
-    }
+    };
+    every(admin, "set_budget($1, null)");
+    // Money alone has set going whatever waited for it, but for what a person has paused as well.
+    let waiting = "select count(*) from dialectic.unfunded_jobs u join dialectic.jobs j on j.id = u.job_id and j.status = 'paused_nsf' where not u.is_paused";
+    eventually("nothing waits for funds", || one::<i64>(admin, waiting, &[]) == 0);
+    every(admin, "resume($1)");
+    every(admin, "retry($1)");
     let left = "select format('%s %s jobs in %s sessions', count(*), j.status, s.status) \
                 from dialectic.jobs j join dialectic.sessions s on s.id = j.session_id join dialectic.job_statuses k on k.status = j.status \
                 where k.phase <> 'ended' group by j.status, s.status \

@@ -18,7 +18,6 @@ fn operations(amounts: impl Strategy<Value = u64> + Clone) -> impl Strategy<Valu
         6 => proptest::collection::vec(asked, 1..6).prop_map(Operation::Begin),
         8 => (call.clone(), amounts.clone()).prop_map(|(call, cost)| Operation::Answer { call, cost }),
         1 => call.clone().prop_map(|call| Operation::Answer { call, cost: 0 }),
-        1 => call.clone().prop_map(|call| Operation::Cancel { call }),
         4 => (call, amounts).prop_map(|(call, estimate)| Operation::Lose { call, estimate }),
     ]
 }
@@ -89,8 +88,8 @@ fn verdicts_are_true(ledger: &Ledger, asked: &[(u8, u8, u64)], told: &[(u8, Verd
         let would_fit = wallet.is_none_or(|wallet| amount <= wallet.free)
             && budget.limit.is_none_or(|limit| u128::from(amount) <= u128::from(limit).saturating_sub(budget.spent));
         match verdict {
-            Wait => prop_assert!(would_fit, "{} waits for ever", call),
-            Pause => prop_assert!(!would_fit, "{} is paused though it could be paid for", call),
+            Wait(_) => prop_assert!(would_fit, "{} waits for ever", call),
+            Pause(_) => prop_assert!(!would_fit, "{} is paused though it could be paid for", call),
             Hold => prop_assert!(ledger.calls.contains_key(call)),
         }
     }
@@ -116,7 +115,10 @@ fn law(history: &[(Operation, usize)]) -> Result<(), TestCaseError> {
         let mut again = ledger.clone();
         let told_again = again.apply(operation);
         prop_assert_eq!(&again, &ledger, "at once again: {:?}", operation);
-        prop_assert!(told_again.iter().eq(told.iter().filter(|(_, verdict)| *verdict != Hold)), "{:?}", operation);
+        // Which purse it waits for may be another: the ones before it hold by now.
+        let told = told.iter().filter(|(_, verdict)| *verdict != Hold);
+        let kind = |(call, verdict): &(u8, Verdict)| (*call, std::mem::discriminant(verdict));
+        prop_assert!(told_again.iter().map(kind).eq(told.map(kind)), "{:?}", operation);
         if ledger != before && is_done_once(operation) {
             done.push(operation);
         }

@@ -32,10 +32,6 @@ pub(super) enum Operation {
         call: u8,
         cost: u64,
     },
-    /// Nobody wants the answer any more: the money is as before until it comes.
-    Cancel {
-        call: u8,
-    },
     /// Whoever made the call is gone, and what it cost is estimated.
     Lose {
         call: u8,
@@ -73,7 +69,6 @@ pub(super) struct Call {
     pub(super) session: u8,
     /// Whether its owner had a wallet when it began.
     pub(super) is_charged: bool,
-    pub(super) is_cancelled: bool,
     pub(super) state: State,
     pub(super) held: u64,
     pub(super) cost: u64,
@@ -118,11 +113,6 @@ impl Ledger {
             Operation::Budget { session, limit } => self.sessions[usize::from(session)].limit = limit,
             Operation::Begin(ref asked) => return self.begin(asked),
             Operation::Answer { call, cost } => self.answer(call, cost),
-            Operation::Cancel { call } => {
-                if let Some(call) = self.calls.get_mut(&call) {
-                    call.is_cancelled = true;
-                }
-            }
             Operation::Lose { call, estimate } => self.close(call, estimate, State::Estimated),
             Operation::Open { .. } => {}
         }
@@ -177,8 +167,8 @@ impl Ledger {
         }
         for (&(call, session, held), _) in fresh.iter().zip(&verdicts).filter(|(_, verdict)| **verdict == Hold) {
             let is_charged = self.wallets.contains_key(&owner(session));
-            let (is_cancelled, state, cost, charged, unbilled) = (false, State::Open, 0, 0, 0);
-            self.calls.insert(call, Call { session, is_charged, is_cancelled, state, held, cost, charged, unbilled });
+            let (state, cost, charged, unbilled) = (State::Open, 0, 0, 0);
+            self.calls.insert(call, Call { session, is_charged, state, held, cost, charged, unbilled });
             self.sessions[usize::from(session)].held += u128::from(held);
             if is_charged {
                 self.enter(owner(session), Reason::Hold(call), -i128::from(held));

@@ -116,14 +116,21 @@ $$;
 comment on function open_wallet(text, bigint) is
     'Limits what an owner may spend to a wallet with so many micro-dollars in it (1000000 is one dollar); returns the balance. Calls that are under way are not charged to it.';
 
-create function _refuse_no_wallet(owner text) returns void
-    language plpgsql immutable
+-- The wallet of an owner, locked.
+create function _locked_wallet(owner text) returns wallets
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    wallet wallets;
 begin
-    raise exception 'owner "%" has no wallet', coalesce(owner, 'null')
-        using errcode = 'undefined_object',
-              hint = 'dialectic.open_wallet(owner, amount) opens one, for role:<name of the role> or jwt:<sub>; SELECT owner FROM dialectic.wallets lists them.';
+    select w.* into wallet from wallets w where w.owner = _locked_wallet.owner for no key update;
+    if not found then
+        raise exception 'owner "%" has no wallet', coalesce(_locked_wallet.owner, 'null')
+            using errcode = 'undefined_object',
+                  hint = 'dialectic.open_wallet(owner, amount) opens one, for role:<name of the role> or jwt:<sub>; SELECT owner FROM dialectic.wallets lists them.';
+    end if;
+    return wallet;
 end
 $$;
 
@@ -139,10 +146,7 @@ begin
     perform _check_amount('amount', top_up.amount, 1);
     perform _refuse_null('idempotency_key', coalesce(top_up.idempotency_key, '') = '');
     perform _require_read_committed();
-    select w.* into wallet from wallets w where w.owner = top_up.owner for no key update;
-    if not found then
-        perform _refuse_no_wallet(top_up.owner);
-    end if;
+    wallet := _locked_wallet(top_up.owner);
     select l.* into known from ledger l where l.owner = wallet.owner and l.idempotency_key = top_up.idempotency_key;
     if found then
         if known.amount <> top_up.amount then
@@ -197,10 +201,7 @@ declare
     wallet wallets;
 begin
     perform _require_read_committed();
-    select w.* into wallet from wallets w where w.owner = close_wallet.owner for no key update;
-    if not found then
-        perform _refuse_no_wallet(close_wallet.owner);
-    end if;
+    wallet := _locked_wallet(close_wallet.owner);
     if wallet.held > 0 then
         raise exception 'calls of owner "%" are under way', wallet.owner
             using errcode = 'object_in_use', detail = format('They hold %s of its wallet.', wallet.held),

@@ -114,15 +114,16 @@ fn what_was_drafted_before_there_was_a_wallet_is_counted_for_it() {
         )
         .expect("a model");
     set(&mut client, "dialectic.stop_at", Some("claimed"));
-    single_calls(&mut client, "dear", 1);
-    soon("it has claimed the call", || stopped_at(&mut client).as_deref() == Some("claimed"));
-    // Enough for the call, not for a window full of text.
-    client.batch_execute("select dialectic.open_wallet('role:postgres', 20000)").expect("a wallet");
+    single_calls(&mut client, "dear", 12);
+    soon("it has claimed the calls", || stopped_at(&mut client).as_deref() == Some("claimed"));
+    // Enough for the calls, not for windows full of text.
+    client.batch_execute("select dialectic.open_wallet('role:postgres', 200000)").expect("a wallet");
     set(&mut client, "dialectic.stop_at", None);
     all_completed(&mut client, Duration::from_secs(20));
     assert_eq!(one::<i64>(&mut client, PAUSED, &[]), 0);
     let held = "select max(coalesce(held, 100000)) from dialectic.model_calls";
     assert!(one::<i64>(&mut client, held, &[]) < 20_000, "every call was counted and held");
+    assert_sound(&mut client);
 }
 
 #[test]
@@ -164,21 +165,4 @@ fn a_budget_that_is_short_holds_up_its_session_and_no_other_of_its_owner() {
     single_calls(&mut client, "cautious", 1);
     let called = "select count(*) from dialectic.model_calls where session_id <> $1";
     within(Duration::from_secs(2), "the other session is called", || one::<i64>(&mut client, called, &[&many]) == 1);
-}
-
-#[test]
-fn calls_that_were_drafted_before_there_was_a_wallet_are_all_counted_for_it() {
-    let (_server, mut client) = Server::serving("");
-    client
-        .batch_execute(
-            "select dialectic.add_model('dear', 'simulator', context_window => 100000, max_output_tokens => 100, input_price => 1, output_price => 1)",
-        )
-        .expect("a model");
-    set(&mut client, "dialectic.stop_at", Some("claimed"));
-    single_calls(&mut client, "dear", 12);
-    soon("it has claimed the calls", || stopped_at(&mut client).as_deref() == Some("claimed"));
-    client.batch_execute("select dialectic.open_wallet('role:postgres', 200000)").expect("a wallet");
-    set(&mut client, "dialectic.stop_at", None);
-    all_completed(&mut client, Duration::from_secs(20));
-    assert_sound(&mut client);
 }

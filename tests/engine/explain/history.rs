@@ -15,14 +15,20 @@ fn no_longer_simulated(client: &mut Client, model: &str) {
         .expect("another model of that name");
 }
 
+/// A session that a model has written before.
+fn written_before(client: &mut Client, model: &str) -> Uuid {
+    models(client);
+    define(client);
+    let before = start(client, "decision", &[model], SHORT, &["A text."]);
+    run(client, before);
+    before
+}
+
 #[test]
 fn sessions_that_never_ran_teach_nothing_and_push_nobody_out() {
     let database = Database::new();
     let mut client = database.connect();
-    models(&mut client);
-    define(&mut client);
-    let before = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
-    run(&mut client, before);
+    let before = written_before(&mut client, "wordy");
     no_longer_simulated(&mut client, "wordy");
     let session = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
     let told = by_step(&mut client, session, "output_tokens");
@@ -36,10 +42,7 @@ fn sessions_that_never_ran_teach_nothing_and_push_nobody_out() {
 fn a_report_beyond_all_measure_does_not_make_the_next_session_beyond_price() {
     let database = Database::by_hand();
     let mut client = database.connect();
-    models(&mut client);
-    define(&mut client);
-    let before = start(&mut client, "decision", &["plain"], SHORT, &["A text."]);
-    run(&mut client, before);
+    let before = written_before(&mut client, "plain");
     let session = start(&mut client, "decision", &["plain"], SHORT, &["A text."]);
     client
         .execute("update dialectic.model_calls set output_tokens = 1000000000000 where session_id = $1", &[&before])
@@ -80,10 +83,7 @@ fn a_session_is_foretold_by_those_before_it() {
 fn a_habit_that_no_setting_tells_is_learned_from_the_session_before() {
     let database = Database::new();
     let mut client = database.connect();
-    models(&mut client);
-    define(&mut client);
-    let before = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
-    run(&mut client, before);
+    let before = written_before(&mut client, "wordy");
     // From now on it is told nothing of how long the answers are.
     no_longer_simulated(&mut client, "wordy");
     let session = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);

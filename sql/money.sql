@@ -286,6 +286,7 @@ begin
 end
 $$;
 
+-- Sets going what is due, but for what is in sessions that somebody holds.
 create function _resume_due() returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp

@@ -28,7 +28,7 @@ fn written_before(client: &mut Client, model: &str) -> Uuid {
 fn sessions_that_never_ran_teach_nothing_and_push_nobody_out() {
     let database = Database::new();
     let mut client = database.connect();
-    let before = written_before(&mut client, "wordy");
+    written_before(&mut client, "wordy");
     no_longer_simulated(&mut client, "wordy");
     let session = start(&mut client, "decision", &["wordy"], SHORT, &["A text."]);
     let told = by_step(&mut client, session, "output_tokens");

@@ -4,6 +4,7 @@
 //! each group becomes one text, and so again over these texts until the step fits. Which artifacts a step reads is never
 //! changed, only how much of each. Never counts a token itself and never makes a job.
 
+use crate::recipe::{HEADER_CONTEXT, Origin};
 use std::fmt;
 
 /// How often texts may be condensed again.
@@ -43,10 +44,15 @@ impl Window {
 pub struct Piece {
     /// Its tokens.
     pub tokens: u64,
-    /// Whether it may be condensed; what the user said and what binds the writer may not.
+    /// Whether it may be condensed.
     pub may_shrink: bool,
     /// How often it was condensed already.
     pub depth: u32,
+}
+
+/// Whether a document of this type may be condensed: not what the user said, nor what binds the writer.
+pub fn may_shrink(r#type: &str) -> bool {
+    Origin::of(r#type) != Origin::Prompt && r#type != HEADER_CONTEXT
 }
 
 /// Why a prompt cannot be sent, nor be made to fit.

@@ -9,12 +9,11 @@ use crate::worker::pool::{Bell, Pool};
 use crate::worker::stop::Stop;
 use crate::worker::tail::Tail;
 use dialectic_core::answer::{Verdict, Wanted, verdict};
-use dialectic_core::context::{Piece, Window, groups};
+use dialectic_core::context::{Piece, Window, groups, may_shrink};
 use dialectic_core::definition::{Continuing, Definition, Manuscript, Turn};
 use dialectic_core::prompt::{Message, PromptError};
 use dialectic_core::provider::simulator;
 use dialectic_core::provider::{Class, Outcome, Request, Scope, Usage, storable};
-use dialectic_core::recipe::{HEADER_CONTEXT, Origin};
 use dialectic_core::tokens::Measure;
 use std::collections::HashMap;
 use std::io::Read;
@@ -262,7 +261,7 @@ pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
 fn pieces(turn: &Turn, room: &Room) -> impl Iterator<Item = Piece> {
     turn.documents.iter().zip(&room.depths).map(|(document, depth)| Piece {
         tokens: room.measure.text(&document.content),
-        may_shrink: Origin::of(&document.r#type) != Origin::Prompt && document.r#type != HEADER_CONTEXT,
+        may_shrink: may_shrink(&document.r#type),
         depth: *depth,
     })
 }

@@ -20,6 +20,15 @@ fn cautious(client: &mut Client, latency_ms: i32) {
         .expect("add_model");
 }
 
+/// So many sessions of an owner who can pay for one call at a time, with nothing else there yet.
+fn poor_calls(client: &mut Client, model: &str, sessions: i32) {
+    switch(client, false);
+    single_calls(client, model, sessions);
+    client.batch_execute("update dialectic.sessions set owner = 'jwt:poor'").expect("another owner");
+    client.execute("select dialectic.open_wallet('jwt:poor', $1)", &[&(WORST * 3 / 2)]).expect("a wallet");
+    switch(client, true);
+}
+
 /// The most calls that were ever open at once.
 const AT_ONCE: &str = "select max(n) from (select sum(step) over (order by moment, step) as n from ( \
     select started_at as moment, 1 as step from dialectic.model_calls union all select finished_at, -1 from dialectic.model_calls) as m) as s";
@@ -83,11 +92,7 @@ fn who_waits_for_money_delays_nobody_else() {
 fn an_owner_with_a_thousand_calls_that_wait_for_money_delays_no_other_owner() {
     let (_server, mut client) = Server::serving("");
     cautious(&mut client, 4_000);
-    switch(&mut client, false);
-    single_calls(&mut client, "cautious", 1_000);
-    client.batch_execute("update dialectic.sessions set owner = 'jwt:poor'").expect("another owner");
-    client.execute("select dialectic.open_wallet('jwt:poor', $1)", &[&(WORST * 3 / 2)]).expect("a wallet");
-    switch(&mut client, true);
+    poor_calls(&mut client, "cautious", 1_000);
     soon("one is called and others wait", || {
         one::<bool>(
             &mut client,
@@ -136,11 +141,7 @@ fn who_waits_for_money_delays_nobody_at_a_provider_with_little_room() {
                                         settings => '{\"latency_ms\": 4000}')",
         )
         .expect("a provider");
-    switch(&mut client, false);
-    single_calls(&mut client, "tight", 20);
-    client.batch_execute("update dialectic.sessions set owner = 'jwt:poor'").expect("another owner");
-    client.execute("select dialectic.open_wallet('jwt:poor', $1)", &[&(WORST * 3 / 2)]).expect("a wallet");
-    switch(&mut client, true);
+    poor_calls(&mut client, "tight", 20);
     soon("one is called and others wait", || {
         one::<bool>(
             &mut client,

@@ -12,13 +12,13 @@ mod reading;
 use super::ground::{Given, Ground, Model, Past, Tier, Tokens};
 use super::library::Library;
 use super::{StagePlan, renamed};
-use crate::context::{Piece, Window, groups, most_groups};
+use crate::context::{Piece, Window, groups, may_shrink, most_groups};
 use crate::definition::Manuscript;
 use crate::json;
 use crate::plan::{Child, Source};
 use crate::prompt::Message;
 use crate::provider::expected::{Asked, expected};
-use crate::recipe::{HEADER_CONTEXT, Makes, Origin, Step};
+use crate::recipe::{Makes, Step};
 use crate::render::{FrontMatter, body};
 use reading::{Reading, SEAM, Template};
 use std::collections::HashMap;
@@ -49,11 +49,6 @@ pub fn forecast<'a>(plans: &'a [StagePlan<'_>], ground: &'a Ground<'_>) -> HashM
         desk.close(plan);
     }
     all
-}
-
-/// Whether a text may be condensed: not what the user said, nor what binds the writer.
-fn may_shrink(text: &Reading<'_>) -> bool {
-    Origin::of(&text.source.r#type) != Origin::Prompt && text.source.r#type != HEADER_CONTEXT
 }
 
 /// One call.
@@ -213,7 +208,7 @@ impl<'a> Desk<'a> {
         let mut most_input = measure.worst(most_read);
         let mut most_condensed = {
             let request = measure.estimate(self.library.counted(Library::REQUEST, measure));
-            let documents = texts.iter().filter(|text| may_shrink(text)).count() as u64;
+            let documents = texts.iter().filter(|text| may_shrink(&text.source.r#type)).count() as u64;
             let (groups, input) = most_groups(most_input, request, documents, &window);
             Condensed { input, output: groups * most_output, less: 0 }
         };
@@ -258,8 +253,11 @@ impl<'a> Desk<'a> {
         let (model, measure) = (call.model, &call.model.measure);
         let mut count = |number| measure.estimate(self.library.counted(number, measure));
         let request = count(Library::REQUEST);
-        let pieces =
-            texts.iter().map(|text| Piece { tokens: count(text.number), may_shrink: may_shrink(text), depth: 0 });
+        let pieces = texts.iter().map(|text| Piece {
+            tokens: count(text.number),
+            may_shrink: may_shrink(&text.source.r#type),
+            depth: 0,
+        });
         let pieces: Vec<Piece> = pieces.collect();
         let mut condensed = Condensed::default();
         for group in groups(total, request, &pieces, window).ok()? {

@@ -37,10 +37,11 @@ end
 $$;
 
 -- Judges what calls of these models, with so many tokens to read and to write at the most, may cost: whether it is held, waits until calls
--- under way give back what they hold, or pauses, for only more money would help. Holds nothing yet. A call that is open already is left out.
+-- under way give back what they hold, or pauses, for only more money would help. One row for each of them, in their order, and no verdict where
+-- the claim is gone or its call is open already. Holds nothing yet.
 -- Under the locks of the sessions and their wallets; a wallet that was opened since cannot be overdrawn either, for it checks its balance.
 create function _fund(job_ids uuid[], claim_ids bigint[], models text[], reads bigint[], writes bigint[])
-    returns table (job_id uuid, verdict text, amount bigint, owner text, purse text, waits_for text)
+    returns table (verdict text, amount bigint, payer text, purse text, waits_for text)
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -55,51 +56,62 @@ begin
             order by m.name, m.is_shipped
         ),
         ask as materialized (
-            select row_number() over (order by a.nth) as nth, j.id, w.owner, b.session_id, a.read is null as is_uncounted,
+            select a.nth, w.owner, b.session_id, a.read is null as is_uncounted,
+                   j.id is null or exists (select from model_calls c where c.job_id = a.job_id and c.claim_id = a.claim_id) as is_void,
                    least(1000000000000000, ceil(coalesce(coalesce(a.read, p.context_window) * p.to_read + a.written * p.to_write, 0)))::bigint as worst
             from unnest(job_ids, claim_ids, models, reads, writes) with ordinality as a(job_id, claim_id, model, read, written, nth)
-            join jobs j on j.id = a.job_id and j.claim_id = a.claim_id
-            join sessions s on s.id = j.session_id
+            left join jobs j on j.id = a.job_id and j.claim_id = a.claim_id
+            left join sessions s on s.id = j.session_id
             left join wallets w on w.owner = s.owner
             left join budgets b on b.session_id = s.id
             left join price p on p.name = a.model
-            where not exists (select from model_calls c where c.job_id = j.id and c.claim_id = j.claim_id)
+            order by a.nth
+        ),
+        -- What is void asks for nothing.
+        asked as materialized (
+            select array_agg(case when a.is_void then 0 else a.worst end) as worst, array_agg(case when not a.is_void then a.owner end) as owners,
+                   array_agg(case when not a.is_void then a.session_id end) as sessions
+            from ask a
         ),
         wallet as materialized (
-            select w.*, (row_number() over ())::integer as place from wallets w where w.owner in (select a.owner from ask a)
+            select array_agg(w.owner) as owners, array_agg(w.balance) as balances, array_agg(w.held) as held
+            from wallets w where w.owner in (select a.owner from ask a)
         ),
         budget as materialized (
-            select b.*, (row_number() over ())::integer as place from budgets b where b.session_id in (select a.session_id from ask a)
+            select array_agg(b.session_id) as sessions, array_agg(b.amount) as limits, array_agg(b.spent) as spent, array_agg(b.held) as held
+            from budgets b where b.session_id in (select a.session_id from ask a)
         )
-        -- What was drafted before there was anything to limit it is drafted anew, and counted.
-        select a.id, case when a.is_uncounted and (a.owner is not null or a.session_id is not null) then 'uncounted' else v.verdict end,
+        select case when a.is_void then null
+                    -- What was drafted before there was anything to limit it is drafted anew, and counted.
+                    when a.is_uncounted and (a.owner is not null or a.session_id is not null) then 'uncounted'
+                    else v.verdict end,
                case when a.owner is not null or a.session_id is not null then a.worst end, a.owner, v.purse,
                case v.purse when 'wallet' then a.owner when 'budget' then a.session_id::text end
-        from ask a
-        join _admit(
-                 array(select w.balance from wallet w order by w.place), array(select w.held from wallet w order by w.place),
-                 array(select b.amount from budget b order by b.place), array(select b.spent from budget b order by b.place),
-                 array(select b.held from budget b order by b.place), array(select k.worst from ask k order by k.nth),
-                 array(select w.place from ask k left join wallet w on w.owner = k.owner order by k.nth),
-                 array(select b.place from ask k left join budget b on b.session_id = k.session_id order by k.nth))
-             with ordinality as v(verdict, purse, nth) on v.nth = a.nth;
+        from asked
+        cross join wallet
+        cross join budget
+        cross join lateral _admit(wallet.owners, wallet.balances, wallet.held, budget.sessions, budget.limits, budget.spent, budget.held,
+                                  asked.worst, asked.owners, asked.sessions) with ordinality as v(verdict, purse, nth)
+        join ask a on a.nth = v.nth
+        order by a.nth;
 end
 $$;
 
--- Takes what these calls hold, where that is anything, from the wallets of these owners, where they have one, and from the budgets they are under, as they are opened.
-create function _hold(calls uuid[], session_ids uuid[], owners text[], amounts bigint[]) returns void
+-- Takes what these calls hold from the wallets of those who pay for them, where somebody does, and from the budgets they are under, as they are
+-- opened.
+create function _hold(calls uuid[], session_ids uuid[], payers text[], amounts bigint[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     insert into ledger (owner, kind, amount, call_id, session_id)
-    select c.owner, 'hold', -c.amount, c.id, c.session_id
-    from unnest(calls, session_ids, owners, amounts) as c(id, session_id, owner, amount)
-    where c.owner is not null and c.amount > 0;
+    select c.payer, 'hold', -c.amount, c.id, c.session_id
+    from unnest(calls, session_ids, payers, amounts) as c(id, session_id, payer, amount)
+    where c.payer is not null;
     update wallets w
     set balance = w.balance - taken.amount, held = w.held + taken.amount
-    from (select c.owner, sum(c.amount) as amount from unnest(owners, amounts) as c(owner, amount) group by c.owner) as taken
-    where w.owner = taken.owner;
+    from (select c.payer, sum(c.amount) as amount from unnest(payers, amounts) as c(payer, amount) group by c.payer) as taken
+    where w.owner = taken.payer;
     update budgets b
     set held = b.held + taken.amount
     from (select c.session_id, sum(c.amount) as amount from unnest(session_ids, amounts) as c(session_id, amount) group by c.session_id) as taken
@@ -185,21 +197,19 @@ declare
     payable uuid[] := '{}';
 begin
     with closing as materialized (
-        -- Looked up one by one: joined before there are statistics, all holds there ever were would be read.
-        select c.id, c.session_id, (select h.owner from ledger h where h.call_id = c.id and h.kind = 'hold') as owner,
-               c.held is not null as is_held, coalesce(c.held, 0) as held, c.cost, _charged(coalesce(c.held, 0), c.cost) as charged
+        select c.id, c.session_id, c.payer, c.held is not null as is_held, coalesce(c.held, 0) as held, c.cost, _charged(coalesce(c.held, 0), c.cost) as charged
         from model_calls c
         where c.id = any (calls) and c.id <> all (known)
     ),
     entry as (
         insert into ledger (owner, kind, amount, call_id, session_id)
-        select c.owner, 'settlement', c.held - c.charged, c.id, c.session_id from closing c where c.owner is not null
+        select c.payer, 'settlement', c.held - c.charged, c.id, c.session_id from closing c where c.payer is not null
     ),
     purse as (
         update wallets w
         set balance = w.balance + back.amount, held = w.held - back.held
-        from (select c.owner, sum(c.held - c.charged) as amount, sum(c.held) as held from closing c group by c.owner) as back
-        where w.owner = back.owner
+        from (select c.payer, sum(c.held - c.charged) as amount, sum(c.held) as held from closing c group by c.payer) as back
+        where w.owner = back.payer
     ),
     excess as (
         update model_calls m set unbilled = c.cost - c.charged from closing c where m.id = c.id and c.is_held and c.cost > c.charged
@@ -213,26 +223,26 @@ begin
     end if;
 
     for late in
-        select c.id, c.session_id, c.held, c.cost, k.estimate, (select w.owner from ledger h join wallets w on w.owner = h.owner where h.call_id = c.id and h.kind = 'hold') as owner,
+        select c.id, c.session_id, c.held, c.cost, k.estimate, (select w.owner from wallets w where w.owner = c.payer) as payer,
                coalesce((select -sum(l.amount) from ledger l where l.call_id = c.id), _charged(c.held, k.estimate))::bigint as charged
         from unnest(known, estimates) as k(id, estimate)
         join model_calls c on c.id = k.id
     loop
         -- What it held was given back long ago: more is charged only as far as its wallet and its budget still have it. Where there is
         -- neither, nothing is short of it.
-        free := least((select w.balance from wallets w where w.owner = late.owner),
+        free := least((select w.balance from wallets w where w.owner = late.payer),
                       (select greatest(b.amount - b.spent - b.held, 0) from budgets b where b.session_id = late.session_id));
         update budgets b set spent = b.spent + late.cost - late.estimate where b.session_id = late.session_id;
         payable := payable || _payable_by_budget(late.session_id);
         continue when late.held is null;
         extra := _corrected(late.held, late.charged, late.cost, coalesce(free, late.held));
-        if late.owner is not null and extra <> 0 then
-            insert into ledger (owner, kind, amount, call_id, session_id) values (late.owner, 'correction', -extra, late.id, late.session_id);
-            update wallets w set balance = w.balance - extra where w.owner = late.owner;
+        if late.payer is not null and extra <> 0 then
+            insert into ledger (owner, kind, amount, call_id, session_id) values (late.payer, 'correction', -extra, late.id, late.session_id);
+            update wallets w set balance = w.balance - extra where w.owner = late.payer;
         end if;
         update model_calls c set unbilled = greatest(late.cost - late.charged - extra, 0) where c.id = late.id;
-        if extra < 0 and late.owner is not null then
-            payable := payable || _payable_by_wallet(late.owner);
+        if extra < 0 and late.payer is not null then
+            payable := payable || _payable_by_wallet(late.payer);
         end if;
     end loop;
     -- What came back may be enough for others.

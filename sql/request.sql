@@ -108,25 +108,17 @@ create function _open_calls(
 as $$
 declare
     is_limited boolean := exists (select from wallets) or exists (select from budgets);
-    -- What those that are paid for hold, those that wait, and those that cannot be paid.
-    paid       uuid[];
+    -- What becomes of each of them, and what they may cost, where anything is limited.
+    verdicts   text[];
     amounts    bigint[];
     payers     text[];
-    waiting    uuid[];
-    awaited    text[];
-    uncounted  uuid[];
-    unpaid     uuid[];
-    needed     bigint[];
     purses     text[];
-    opened     uuid[];
-    holding    record;
+    awaited    text[];
+    opened     record;
 begin
     if is_limited then
-        select array_agg(f.job_id) filter (where f.verdict = 'hold'), array_agg(f.amount) filter (where f.verdict = 'hold'),
-               array_agg(f.owner) filter (where f.verdict = 'hold'), array_agg(f.job_id) filter (where f.verdict = 'wait'), array_agg(f.waits_for) filter (where f.verdict = 'wait'),
-               array_agg(f.job_id) filter (where f.verdict = 'uncounted'), array_agg(f.job_id) filter (where f.verdict = 'pause'),
-               array_agg(f.amount) filter (where f.verdict = 'pause'), array_agg(f.purse) filter (where f.verdict = 'pause')
-        into paid, amounts, payers, waiting, awaited, uncounted, unpaid, needed, purses
+        select array_agg(f.verdict), array_agg(f.amount), array_agg(f.payer), array_agg(f.purse), array_agg(f.waits_for)
+        into verdicts, amounts, payers, purses, awaited
         from _fund(job_ids, claim_ids, models, reads, writes) as f;
     end if;
     insert into resources as saved (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
@@ -134,11 +126,11 @@ begin
     select case when made.goes_on then 'continuation_prompt' when j.makes = 'header' then 'planner_prompt' else 'turn_prompt' end,
            s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
            j.version, 'application/json', made.prompt
-    from unnest(job_ids, claim_ids, prompts, going_on) as made(job_id, claim_id, prompt, goes_on)
+    from unnest(job_ids, claim_ids, prompts, going_on, verdicts) as made(job_id, claim_id, prompt, goes_on, verdict)
     join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
-    where made.prompt is not null and (not is_limited or made.job_id = any (paid))
+    where made.prompt is not null and (not is_limited or made.verdict = 'hold')
     on conflict (job_id, resource_type) where job_id is not null do update
         set content = excluded.content where saved.resource_type = 'continuation_prompt';
     -- Looked up once for each model, not once for each call.
@@ -146,43 +138,40 @@ begin
         select called.model, _prices(called.model) as list from (select distinct unnest(models) as model) as called
     ),
     open_call as (
-        insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model, prices, held)
-        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model, price.list, f.amount
-        from unnest(job_ids, claim_ids, providers, models) as made(job_id, claim_id, provider, model)
+        insert into model_calls as c (session_id, job_id, claim_id, claimed_by, lease_until, attempt, provider, model, prices, held, payer)
+        select j.session_id, j.id, j.claim_id, j.claimed_by, j.lease_until, j.attempt_count + 1, made.provider, made.model, price.list, made.amount,
+               case when made.amount > 0 then made.payer end
+        from unnest(job_ids, claim_ids, providers, models, verdicts, amounts, payers)
+            as made(job_id, claim_id, provider, model, verdict, amount, payer)
         join jobs j on j.id = made.job_id and j.claim_id = made.claim_id
         join price on price.model = made.model
-        left join unnest(paid, amounts) as f(job_id, amount) on f.job_id = made.job_id
-        where not is_limited or f.job_id is not null
+        where not is_limited or made.verdict = 'hold'
         on conflict on constraint model_calls_job_id_claim_id_key do nothing
-        returning c.id, c.job_id, c.session_id, c.held
+        returning c.id, c.job_id, c.session_id, c.held, c.payer
     )
-    select array_agg(o.job_id) as jobs, array_agg(o.id) as calls, array_agg(o.session_id) as sessions, array_agg(o.held) as amounts
-    into holding
+    select array_agg(o.job_id) as jobs, array_agg(o.id) as calls, array_agg(o.session_id) as sessions, array_agg(o.held) as amounts,
+           array_agg(o.payer) as payers
+    into opened
     from open_call o;
-    opened := holding.jobs;
-    if is_limited and opened is not null then
-        perform _hold(held.calls, held.sessions, held.owners, held.amounts)
-        from (
-            select array_agg(c.id) as calls, array_agg(c.session_id) as sessions, array_agg(f.owner) as owners, array_agg(c.amount) as amounts
-            from unnest(holding.jobs, holding.calls, holding.sessions, holding.amounts) as c(job_id, id, session_id, amount)
-            join unnest(paid, payers) as f(job_id, owner) on f.job_id = c.job_id
-            where c.amount is not null) as held
-        where held.calls is not null;
+    if is_limited and opened.jobs is not null then
+        perform _hold(opened.calls, opened.sessions, opened.payers, opened.amounts);
     end if;
-    if unpaid is not null then
-        perform _pause_unfunded(unpaid, needed, purses);
+    if 'pause' = any (verdicts) then
+        perform _pause_unfunded(array_agg(f.job_id), array_agg(f.amount), array_agg(f.purse))
+        from unnest(job_ids, verdicts, amounts, purses) as f(job_id, verdict, amount, purse)
+        where f.verdict = 'pause';
     end if;
-    if uncounted is not null then
-        perform _give_back(array_agg(made.job_id), array_agg(made.claim_id))
-        from unnest(job_ids, claim_ids) as made(job_id, claim_id)
-        where made.job_id = any (uncounted);
+    if 'uncounted' = any (verdicts) then
+        perform _give_back(array_agg(f.job_id), array_agg(f.claim_id))
+        from unnest(job_ids, claim_ids, verdicts) as f(job_id, claim_id, verdict)
+        where f.verdict = 'uncounted';
     end if;
     return query
-        select id, 'open', null from unnest(opened) as id
+        select id, 'open', null from unnest(opened.jobs) as id
         union all
-        select w.id, 'waiting', w.awaited from unnest(waiting, awaited) as w(id, awaited)
-        union all
-        select id, 'paused', null from unnest(unpaid || uncounted) as id;
+        select f.job_id, case f.verdict when 'wait' then 'waiting' else 'paused' end, f.waits_for
+        from unnest(job_ids, verdicts, awaited) as f(job_id, verdict, waits_for)
+        where f.verdict in ('wait', 'pause', 'uncounted');
 end
 $$;
 

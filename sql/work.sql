@@ -270,6 +270,7 @@ create table model_calls (
     is_estimated       boolean,
     prices             numeric[]   not null,
     held               bigint,
+    payer              text,
     cost               bigint,
     unbilled           bigint      not null default 0,
     unique (job_id, claim_id),
@@ -277,6 +278,7 @@ create table model_calls (
 ) with (fillfactor = 70);
 comment on table model_calls is 'One row per call, written before the request leaves and closed when its answer is kept. held, cost and unbilled are micro-dollars.';
 
+comment on column model_calls.payer is 'The owner whose wallet pays for it, where a wallet does.';
 comment on column model_calls.outcome is 'open, answered, failed, late (its job was somebody else''s by then) or lost (its claimer died).';
 comment on column model_calls.first_byte_at is 'When the first of the answer came.';
 comment on column model_calls.http_status is 'The status of the response, where there was one.';

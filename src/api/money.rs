@@ -1,7 +1,9 @@
 //! Decisions about money, for SQL.
 
 use dialectic_core::money::{Ask, Purse, Verdict, admit, correct, settle};
+use pgrx::Uuid;
 use pgrx::prelude::*;
+use std::collections::HashMap;
 
 /// An amount is never below nothing.
 fn amount(value: i64) -> u64 {
@@ -13,38 +15,40 @@ fn number(amount: u64) -> i64 {
 }
 
 /// What becomes of calls that may cost so much, in order: `hold`, `wait` or `pause`, and which is short of it, the `wallet` or the `budget`. Each
-/// is under the wallet and the budget at these places, counted from 1, where it is under one.
+/// is under the wallet of this owner and the budget of this session, where there is one.
 #[pg_extern(immutable)]
 #[allow(clippy::too_many_arguments)] // a row, a column each
 pub(crate) fn _admit(
-    balances: Vec<i64>,
-    held_by_wallets: Vec<i64>,
-    limits: Vec<i64>,
-    spent: Vec<i64>,
-    held_by_budgets: Vec<i64>,
+    owners: Option<Vec<String>>,
+    balances: Option<Vec<i64>>,
+    held_by_wallets: Option<Vec<i64>>,
+    sessions: Option<Vec<Uuid>>,
+    limits: Option<Vec<i64>>,
+    spent: Option<Vec<i64>>,
+    held_by_budgets: Option<Vec<i64>>,
     worst: Vec<i64>,
-    wallets: Vec<Option<i32>>,
-    budgets: Vec<Option<i32>>,
+    under_owner: Vec<Option<String>>,
+    under_session: Vec<Option<Uuid>>,
 ) -> TableIterator<'static, (name!(verdict, &'static str), name!(purse, Option<&'static str>))> {
-    let of_wallets = balances.iter().zip(&held_by_wallets);
-    let of_wallets = of_wallets.map(|(free, held)| Purse { free: amount(*free), held: amount(*held) });
-    let of_budgets = limits.iter().zip(&spent).zip(&held_by_budgets);
-    let of_budgets =
-        of_budgets.map(|((limit, spent), held)| Purse::budget(amount(*limit), amount(*spent), amount(*held)));
+    let (owners, sessions) = (owners.unwrap_or_default(), sessions.unwrap_or_default());
+    let of_wallets = balances.unwrap_or_default().into_iter().zip(held_by_wallets.unwrap_or_default());
+    let of_wallets = of_wallets.map(|(free, held)| Purse { free: amount(free), held: amount(held) });
+    let of_budgets = limits.unwrap_or_default().into_iter().zip(spent.unwrap_or_default());
+    let of_budgets = of_budgets.zip(held_by_budgets.unwrap_or_default());
+    let of_budgets = of_budgets.map(|((limit, spent), held)| Purse::budget(amount(limit), amount(spent), amount(held)));
     let mut purses: Vec<Purse> = of_wallets.chain(of_budgets).collect();
-    let place = |before: usize, place: Option<i32>| {
-        let place = place.and_then(|place| usize::try_from(place).ok())?.checked_sub(1)?;
-        Some(before + place).filter(|place| *place < purses.len())
-    };
+    let wallets: HashMap<String, usize> = owners.into_iter().zip(0..).collect();
+    let budgets: HashMap<Uuid, usize> = sessions.into_iter().zip(wallets.len()..).collect();
     let asks: Vec<Ask> = worst
-        .iter()
-        .zip(wallets.into_iter().zip(budgets))
-        .map(|(worst, (wallet, budget))| Ask {
-            amount: amount(*worst),
-            purses: place(0, wallet).into_iter().chain(place(balances.len(), budget)).collect(),
+        .into_iter()
+        .zip(under_owner.into_iter().zip(under_session))
+        .map(|(worst, (owner, session))| {
+            let wallet = owner.and_then(|owner| wallets.get(&owner));
+            let budget = session.and_then(|session| budgets.get(&session));
+            Ask { amount: amount(worst), purses: wallet.into_iter().chain(budget).copied().collect() }
         })
         .collect();
-    let purse = |index: usize| Some(if index < balances.len() { "wallet" } else { "budget" });
+    let purse = |index: usize| Some(if index < wallets.len() { "wallet" } else { "budget" });
     let verdicts = admit(&mut purses, &asks).into_iter().map(|verdict| match verdict {
         Verdict::Hold => ("hold", None),
         Verdict::Wait(index) => ("wait", purse(index)),

@@ -5,7 +5,7 @@
 //! them.
 
 use crate::worker::http::{Heard, Http, Route};
-use crate::worker::pool::{Bell, Pool};
+use crate::worker::pool::{Bell, Manner, Pool};
 use crate::worker::stop::Stop;
 use crate::worker::tail::Tail;
 use dialectic_core::answer::{Verdict, Wanted, verdict};
@@ -43,7 +43,7 @@ pub(crate) enum Event {
     /// What a model said, and what there is to keep of it.
     Replied(ClaimId, Heard, Verdict),
     /// A document, or why there is none.
-    Documented(ClaimId, Result<String, String>),
+    Documented(ClaimId, Result<String, (Class, String)>),
 }
 
 /// What a prompt has become.
@@ -120,8 +120,7 @@ impl Calls {
         let (sender, receiver) = channel();
         let bell = Arc::new(Bell::new(mouth));
         let pool = |most, stack, courtesy| {
-            let (sender, bell) = (sender.clone(), Arc::clone(&bell));
-            Pool { most, stack, courtesy, run, line: Arc::default(), sender, bell }
+            Pool::new(Manner { most, stack, courtesy, run, refuse }, sender.clone(), Arc::clone(&bell))
         };
         Ok(Calls {
             callers: pool(usize::MAX, CALL_STACK, COURTESY),
@@ -145,26 +144,20 @@ impl Calls {
     }
 
     /// Has the messages of a job made.
-    pub(crate) fn render(&self, claim: ClaimId, prompt: Prompt, room: Room) -> std::io::Result<()> {
-        self.renderers.give(Task::Render(claim, prompt, room))
+    pub(crate) fn render(&self, claim: ClaimId, prompt: Prompt, room: Room) {
+        self.renderers.give(Task::Render(claim, prompt, room));
     }
 
     /// Has a document made.
-    pub(crate) fn document(
-        &self,
-        claim: ClaimId,
-        definition: Arc<Definition>,
-        manuscript: Manuscript,
-    ) -> std::io::Result<()> {
-        self.renderers.give(Task::Document(claim, definition, Box::new(manuscript)))
+    pub(crate) fn document(&self, claim: ClaimId, definition: Arc<Definition>, manuscript: Manuscript) {
+        self.renderers.give(Task::Document(claim, definition, Box::new(manuscript)));
     }
 
     /// Starts a call on a thread of its own; its answer is read there against what is wanted.
-    pub(crate) fn call(&mut self, claim: ClaimId, order: Order) -> std::io::Result<()> {
+    pub(crate) fn call(&mut self, claim: ClaimId, order: Order) {
         let line = Line::default();
-        self.callers.give(Task::Call(claim, Box::new(order), Arc::clone(&self.http), line.clone()))?;
+        self.callers.give(Task::Call(claim, Box::new(order), Arc::clone(&self.http), line.clone()));
         self.under_way.insert(claim, line);
-        Ok(())
     }
 
     /// What a call has said since the last time; none when it is speaking in this very moment.
@@ -217,8 +210,18 @@ fn run(task: Task) -> Event {
         }
         Task::Document(claim, definition, manuscript) => {
             let made = catch_unwind(AssertUnwindSafe(|| definition.document(&manuscript).markdown));
-            Event::Documented(claim, made.map_err(|_| "the renderer panicked".to_owned()))
+            Event::Documented(claim, made.map_err(|_| (Class::Permanent, "the renderer panicked".to_owned())))
         }
+    }
+}
+
+/// A task for which there is no thread.
+fn refuse(task: Task, problem: &std::io::Error) -> Event {
+    let problem = format!("no thread for it: {problem}");
+    match task {
+        Task::Render(claim, ..) => Event::Rendered(claim, Rendered::Refused(Class::Transient, problem)),
+        Task::Call(claim, ..) => Event::Replied(claim, failure(&problem, Usage::default()).into(), refused(&problem)),
+        Task::Document(claim, ..) => Event::Documented(claim, Err((Class::Transient, problem))),
     }
 }
 

@@ -29,8 +29,6 @@ use std::time::{Duration, Instant};
 const SHORT: Duration = Duration::from_millis(15);
 const SMALLEST_BATCH: usize = 8;
 const LARGEST_BATCH: usize = 512;
-/// So many calls are opened at once: each may need a thread that is yet to be started.
-const OPENED: usize = 160;
 /// Open, claim, keep.
 const STEPS: usize = 3;
 /// So much is done in one transaction rather than in three.
@@ -186,7 +184,7 @@ impl Engine {
         };
         match host.transaction(work) {
             Ok((done, took)) => {
-                self.adapt(took, &done, room);
+                self.adapt(took.saturating_sub(done.planning), &done, room);
                 self.take_in(host, &parts, done, report);
                 Ok(())
             }
@@ -226,7 +224,7 @@ impl Engine {
         let too_long = self.some(self.hand.too_long.iter(), of, most(parts.keep, usize::MAX, Thing::TooLong));
         let of = |ready: &Ready| ready.claim.session;
         let through = self.hand.ready.iter().filter(|ready| ready.ticket.is_some());
-        let ready = self.some(through, of, most(parts.open, self.free_threads().min(OPENED), Thing::Ready));
+        let ready = self.some(through, of, most(parts.open, self.free_threads(), Thing::Ready));
         let of = |claim: &Claim| claim.session;
         let plans = self.some(self.hand.plans.iter(), of, most(parts.claim, usize::MAX, Thing::Plan));
 
@@ -281,7 +279,9 @@ impl Engine {
         let mut others = Vec::new();
         for round in 0..ROUNDS {
             let (jobs, ids) = plans.iter().map(|claim| (claim.job, claim.id)).unzip();
+            let begun = Instant::now();
             let planned = plan::plan_jobs(jobs, ids)?;
+            done.planning += begun.elapsed();
             done.planned += planned.outcomes.len();
             done.plans.extend(plans.drain(..).filter(|claim| planned.left.contains(&claim.job)));
             let room = room.saturating_sub(done.claimed);

@@ -38,98 +38,118 @@ impl Bell {
     }
 }
 
-/// As many threads as there are tasks, up to the most.
-pub(super) struct Pool<Task, Done> {
+/// What the threads of a pool are like, and what they do.
+pub(super) struct Manner<Task, Done> {
     pub(super) most: usize,
     pub(super) stack: usize,
     /// How far its threads stand back behind the main thread, as `nice` counts it.
     pub(super) courtesy: i32,
     pub(super) run: fn(Task) -> Done,
-    pub(super) line: Arc<Line<Task>>,
-    pub(super) sender: Sender<Done>,
-    pub(super) bell: Arc<Bell>,
+    /// What becomes of a task for which no thread can be started.
+    pub(super) refuse: fn(Task, &std::io::Error) -> Done,
 }
 
-/// The tasks that no thread has taken yet.
-pub(super) struct Line<Task> {
+/// As many threads as there are tasks, up to the most. To start a thread takes as long as to open a call: whoever gives tasks starts one
+/// if nobody is there, and the threads start each other.
+pub(super) struct Pool<Task, Done>(Arc<Crew<Task, Done>>);
+
+struct Crew<Task, Done> {
+    manner: Manner<Task, Done>,
     state: Mutex<State<Task>>,
     changed: Condvar,
+    sender: Sender<Done>,
+    bell: Arc<Bell>,
 }
 
 struct State<Task> {
+    /// Those that no thread has taken yet.
     tasks: VecDeque<Task>,
     threads: usize,
+    /// Threads that are on their way to take a task, or wait for one.
     idle: usize,
     is_closed: bool,
 }
 
-impl<Task> Default for Line<Task> {
-    fn default() -> Self {
-        let state = State { tasks: VecDeque::new(), threads: 0, idle: 0, is_closed: false };
-        Line { state: Mutex::new(state), changed: Condvar::new() }
-    }
-}
-
 impl<Task: Send + 'static, Done: Send + 'static> Pool<Task, Done> {
-    pub(super) fn give(&self, task: Task) -> std::io::Result<()> {
-        let mut state = lock(&self.line.state);
-        state.tasks.push_back(task);
-        if state.tasks.len() <= state.idle {
-            self.line.changed.notify_one();
-        } else if state.threads < self.most {
-            if let Err(problem) = self.spawn() {
-                state.tasks.pop_back();
-                return Err(problem);
-            }
-            state.threads += 1;
-        }
-        Ok(())
+    pub(super) fn new(manner: Manner<Task, Done>, sender: Sender<Done>, bell: Arc<Bell>) -> Self {
+        let state = Mutex::new(State { tasks: VecDeque::new(), threads: 0, idle: 0, is_closed: false });
+        Pool(Arc::new(Crew { manner, state, changed: Condvar::new(), sender, bell }))
     }
 
-    fn spawn(&self) -> std::io::Result<()> {
-        let (line, sender, bell, run) = (Arc::clone(&self.line), self.sender.clone(), Arc::clone(&self.bell), self.run);
-        let courtesy = self.courtesy;
-        let thread = move || {
-            stand_back(courtesy);
-            while let Some(task) = line.next() {
-                // The claimer may be gone; then nobody wants to know.
-                let _ = sender.send(run(task));
-                bell.ring();
-            }
-        };
-        let builder = std::thread::Builder::new().name("dialectic call".into()).stack_size(self.stack);
-        with_signals_blocked(|| builder.spawn(thread)).map(drop)
+    pub(super) fn give(&self, task: Task) {
+        let mut state = lock(&self.0.state);
+        state.tasks.push_back(task);
+        if state.idle > 0 {
+            self.0.changed.notify_one();
+        } else if state.threads < self.0.manner.most {
+            drop(self.0.start_one(state));
+        }
     }
 
     pub(super) fn close(&self) {
-        let mut state = lock(&self.line.state);
+        let mut state = lock(&self.0.state);
         state.is_closed = true;
         state.tasks.clear();
-        self.line.changed.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
-impl<Task> Line<Task> {
-    /// The next task; none when the thread is to end.
-    fn next(&self) -> Option<Task> {
+impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
+    /// Starts a thread, or refuses a task for want of one. Nobody waits meanwhile for the state.
+    fn start_one<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State<Task>>) -> MutexGuard<'a, State<Task>> {
+        state.threads += 1;
+        state.idle += 1;
+        drop(state);
+        let crew = Arc::clone(self);
+        let builder = std::thread::Builder::new().name("dialectic call".into()).stack_size(self.manner.stack);
+        let started = with_signals_blocked(|| builder.spawn(move || crew.work()));
         let mut state = lock(&self.state);
-        loop {
-            if let Some(task) = state.tasks.pop_front() {
-                return Some(task);
-            }
-            if state.is_closed {
-                state.threads -= 1;
-                return None;
-            }
-            state.idle += 1;
-            let (woken, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+        if let Err(problem) = started {
+            state.threads -= 1;
             state.idle -= 1;
-            if waited.timed_out() && state.tasks.is_empty() {
-                state.threads -= 1;
-                return None;
+            // Somebody else may have taken it by now.
+            if let Some(task) = state.tasks.pop_back() {
+                self.report((self.manner.refuse)(task, &problem));
             }
         }
+        state
+    }
+
+    /// The life of a thread: it sees to it that one is there or on its way for every task, then takes one.
+    fn work(self: &Arc<Self>) {
+        stand_back(self.manner.courtesy);
+        let mut state = lock(&self.state);
+        loop {
+            state.idle -= 1;
+            while state.tasks.len() > state.idle + 1 && state.threads < self.manner.most {
+                state = self.start_one(state);
+            }
+            let mut is_over = state.is_closed;
+            if let Some(task) = state.tasks.pop_front() {
+                drop(state);
+                self.report((self.manner.run)(task));
+                state = lock(&self.state);
+                state.idle += 1;
+                continue;
+            }
+            state.idle += 1;
+            if !is_over {
+                let (woken, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+                state = woken;
+                is_over = waited.timed_out() && state.tasks.is_empty();
+            }
+            if is_over {
+                state.threads -= 1;
+                state.idle -= 1;
+                return;
+            }
+        }
+    }
+
+    fn report(&self, done: Done) {
+        // The claimer may be gone; then nobody wants to know.
+        let _ = self.sender.send(done);
+        self.bell.ring();
     }
 }
 

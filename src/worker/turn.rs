@@ -9,6 +9,7 @@ use crate::worker::gate::News;
 use crate::worker::hand::Batch;
 use pgrx::Uuid;
 use std::collections::HashSet;
+use std::time::Duration;
 
 /// Where turns run: in transactions of the worker or of a procedure.
 pub(crate) trait Host {
@@ -33,6 +34,8 @@ pub(crate) struct Done {
     pub(crate) kept: HashSet<ClaimId>,
     pub(crate) claimed: usize,
     pub(crate) planned: usize,
+    /// How long planning took, which sees to its own bounds.
+    pub(crate) planning: Duration,
     pub(crate) revoked: HashSet<ClaimId>,
     /// What has changed in the tables that are kept.
     pub(crate) news: News,

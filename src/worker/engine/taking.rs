@@ -3,7 +3,6 @@
 //! Nothing here touches the database, and nothing here can fail.
 
 use super::Engine;
-use super::threads::no_thread;
 use crate::worker::turn::{Done, Host, Parts, Report};
 use std::collections::VecDeque;
 
@@ -55,10 +54,8 @@ impl Engine {
         }
         for source in done.sources {
             let claim = source.claim;
-            match self.calls.document(claim.id, source.definition, source.manuscript) {
-                Ok(()) => drop(self.hand.making.insert(claim.id, claim)),
-                Err(problem) => self.hand.replies.push((claim, no_thread(&problem))),
-            }
+            self.calls.document(claim.id, source.definition, source.manuscript);
+            self.hand.making.insert(claim.id, claim);
         }
         if !opened.is_empty() {
             host.at("prompt_saved");

@@ -39,8 +39,8 @@ impl Engine {
                 }
                 Event::Documented(id, made) => match (self.hand.making.remove(&id), made) {
                     (Some(claim), Ok(text)) => self.hand.made.push((claim, text)),
-                    (Some(claim), Err(problem)) => {
-                        self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem)))
+                    (Some(claim), Err((class, problem))) => {
+                        self.hand.replies.push((claim, Reply::failed(class, problem)))
                     }
                     (None, _) => {}
                 },
@@ -134,11 +134,7 @@ impl Engine {
                 self.hand.speaking.push_back((Instant::now() + self.gate.flush_every(), claim.id));
             }
             self.hand.calling.insert(claim.id, Calling { claim, model, counted, ticket });
-            if let Err(problem) = self.calls.call(claim.id, Order { request, wanted, route })
-                && let Some(calling) = self.hand.calling.remove(&claim.id)
-            {
-                self.replied(calling, no_thread(&problem));
-            }
+            self.calls.call(claim.id, Order { request, wanted, route });
         }
     }
 
@@ -146,15 +142,11 @@ impl Engine {
         let model = self.gate.answering(&draft.turn.model, draft.is_last_attempt).cloned();
         let asked = model.map(|model| (Arc::clone(&model), self.gate.measure(&model)));
         match Rendering::begin(draft, asked) {
-            Ok((rendering, prompt, room)) => match self.calls.render(rendering.claim.id, prompt, room) {
-                Ok(()) => drop(self.hand.rendering.insert(rendering.claim.id, rendering)),
-                Err(problem) => self.hand.replies.push((rendering.claim, no_thread(&problem))),
-            },
+            Ok((rendering, prompt, room)) => {
+                self.calls.render(rendering.claim.id, prompt, room);
+                self.hand.rendering.insert(rendering.claim.id, rendering);
+            }
             Err((claim, problem)) => self.hand.replies.push((claim, Reply::failed(Class::Permanent, problem))),
         }
     }
-}
-
-pub(super) fn no_thread(problem: &std::io::Error) -> Reply {
-    Reply::failed(Class::Transient, format!("no thread for it: {problem}"))
 }

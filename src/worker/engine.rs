@@ -330,7 +330,9 @@ impl Engine {
     fn adapt(&mut self, took: Duration, done: &Done, room: usize) {
         if took > SHORT * 3 / 2 {
             self.batch = (self.batch / 2).max(SMALLEST_BATCH);
-        } else if took < SHORT / 2 && (done.claimed >= room.max(1) || done.kept.len() >= self.batch) {
+        } else if took < SHORT / 2
+            && (done.claimed >= room.max(1) || done.kept.len() >= self.batch || self.hand.said.len() >= self.batch)
+        {
             self.batch = (self.batch * 2).min(LARGEST_BATCH);
         }
     }

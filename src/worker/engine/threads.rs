@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// So many are put down at once; the others speak on meanwhile.
+/// So many are put down at once at the most; the others speak on meanwhile.
 const SPEAKERS: usize = 64;
 
 impl Engine {
@@ -80,7 +80,7 @@ impl Engine {
     /// Takes down, each in its time, what calls have said.
     pub(super) fn overhear(&mut self) {
         let now = Instant::now();
-        for _ in self.hand.said.len()..SPEAKERS {
+        for _ in self.hand.said.len()..SPEAKERS.min(self.batch) {
             if self.hand.speaking.front().is_none_or(|(due, _)| now < *due) {
                 break;
             }

@@ -8,11 +8,16 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, ShutdownHandle, Transport, time,
 };
 use ureq::{Error, Timeout};
+
+/// Who has been speaking for so long is listened to every so often: what comes word by word is then heard several words at a time, and a
+/// thread does not wake for each.
+const SETTLED: Duration = Duration::from_millis(200);
+const BREATH: Duration = Duration::from_millis(30);
 
 thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
@@ -28,8 +33,23 @@ struct Call {
     is_reused: bool,
     /// Whether some of it has left.
     is_sent: bool,
-    /// Whether a byte has come back.
-    is_answered: bool,
+    /// When the first byte came back, and when the last.
+    answered: Option<Instant>,
+    heard: Instant,
+}
+
+impl Call {
+    /// Waits a moment before it listens on to a stream, unless it is to end.
+    fn take_breath(&self) {
+        if self.answered.is_some_and(|since| since.elapsed() > SETTLED) {
+            self.stop.wait_until(self.heard + BREATH);
+        }
+    }
+
+    fn hear(&mut self) {
+        self.heard = Instant::now();
+        self.answered.get_or_insert(self.heard);
+    }
 }
 
 /// Makes the thread's reads and writes those of a call, for as long as this lives.
@@ -39,7 +59,9 @@ impl OnCall {
     pub(super) fn begin(stop: &Arc<Stop>, patience: Duration) -> Self {
         static CALLS: AtomicU64 = AtomicU64::new(1);
         let id = CALLS.fetch_add(1, Ordering::Relaxed);
-        let call = Call { id, stop: Arc::clone(stop), patience, is_reused: false, is_sent: false, is_answered: false };
+        let heard = Instant::now();
+        let stop_too = Arc::clone(stop);
+        let call = Call { id, stop: stop_too, patience, is_reused: false, is_sent: false, answered: None, heard };
         CALL.with_borrow_mut(|now| *now = Some(call));
         OnCall(Arc::clone(stop))
     }
@@ -52,7 +74,7 @@ impl OnCall {
     /// Whether it went over a connection that others have used before, and not a byte came back: it was closed by then, and nobody
     /// has seen the request.
     pub(super) fn is_unseen(&self) -> bool {
-        CALL.with_borrow(|now| now.as_ref().is_some_and(|call| call.is_reused && !call.is_answered))
+        CALL.with_borrow(|now| now.as_ref().is_some_and(|call| call.is_reused && call.answered.is_none()))
     }
 
     /// Whether the request, or some of it, has left.
@@ -144,12 +166,15 @@ impl Transport for Line {
 
     fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, Error> {
         let patience = self.attach()?;
+        CALL.with_borrow(|now| now.iter().for_each(Call::take_breath));
         if *timeout.after > patience {
             timeout.after = time::Duration::Exact(patience);
             timeout.reason = Timeout::PerRead;
         }
         let is_more = self.transport.await_input(timeout)?;
-        CALL.with_borrow_mut(|now| now.iter_mut().for_each(|call| call.is_answered |= is_more));
+        if is_more {
+            CALL.with_borrow_mut(|now| now.iter_mut().for_each(Call::hear));
+        }
         Ok(is_more)
     }
 

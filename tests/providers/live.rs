@@ -71,3 +71,29 @@ fn what_was_said_before_an_interruption_is_read_before_what_is_being_said_now() 
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.partials", &[]), 0);
     assert_sound(&mut client);
 }
+
+#[test]
+fn a_thread_does_not_wake_for_every_word_of_a_long_stream() {
+    const WORDS: usize = 400;
+    let (provider, database) = (Provider::start(), Database::new());
+    let mut client = database.connect();
+    process(&mut client);
+    let whole: String = (0..WORDS).map(|number| format!("word{number} ")).collect();
+    let whole = whole.trim_end();
+    provider.script("slow", vec![Act::answer(Answer::of(whole)).every(Duration::from_millis(5))]);
+    chat(&mut client, "slow", &provider, "");
+    calls(&mut client, "slow", 1);
+    work(&mut client);
+    assert_eq!(one::<String>(&mut client, "select content from dialectic.contributions", &[]), whole);
+    let pid = server::worker(&mut client).expect("a worker");
+    let woken: usize = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .expect("the threads of the worker")
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("status")).ok())
+        .filter(|status| status.contains("Name:\tdialectic call\n"))
+        .filter_map(|status| {
+            status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<usize>().ok())
+        })
+        .sum();
+    assert!((1..WORDS * 3 / 4).contains(&woken), "woken {woken} times for {WORDS} words");
+    assert_sound(&mut client);
+}

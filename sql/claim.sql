@@ -122,6 +122,7 @@ begin
                     where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority
                       and r.turn >= floor and r.run_at <= moment
                       and (l.name = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
+                      and r.session_id <> all (held)
                     order by r.turn
                     limit least(looked_at, rooms[array_position(narrow, l.name)])
                 ) as q
@@ -131,6 +132,7 @@ begin
                  from ready_jobs r
                  where r.is_delayed and r.run_at <= moment and r.lane <> all (resting) and (with_test_jobs or not r.is_test)
                    and (r.lane = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
+                   and r.session_id <> all (held)
                  order by r.run_at
                  limit looked_at)
             ) as c
@@ -143,7 +145,7 @@ begin
             select r.ctid as place, j.ctid as job_place, r.job_id, r.turn
             from ready_jobs r
             join jobs j on j.id = r.job_id
-            where r.ctid = any (candidates) and j.status = any (_ready_statuses()) and j.session_id <> all (held)
+            where r.ctid = any (candidates) and j.status = any (_ready_statuses())
               -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
             order by r.priority desc, r.turn, r.job_id

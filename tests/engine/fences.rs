@@ -271,3 +271,21 @@ fn any_verb_may_be_the_first_statement_of_a_connection() {
     let seen: i64 = one(&mut database.connect_as("first_statement"), "select count(*) from dialectic.sessions", &[]);
     assert_eq!(seen, 0, "another owner's session");
 }
+
+#[test]
+fn a_session_that_somebody_holds_keeps_nobody_else_out_of_a_narrow_lane() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let project = fan_project(&mut client, 3);
+    let held = begin(&mut client, project, &["sim-a"]);
+    let other = begin(&mut client, project, &["sim-a"]);
+    plan_roots(&mut client, 2, "waiting_for_children");
+    let lane: String = one(&mut client, "select distinct lane from dialectic.ready_jobs", &[]);
+    let taken: Vec<Uuid> = column(
+        &mut client,
+        "select session_id from dialectic._claim('hand', 10, '5 min', false, gen_random_uuid(), array[$1::uuid], array[$2], '{2}', '{}')",
+        &[&held, &lane],
+    );
+    assert_eq!(taken, [other, other]);
+    assert_sound(&mut client);
+}

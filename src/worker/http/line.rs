@@ -18,6 +18,8 @@ use ureq::{Error, Timeout};
 /// thread does not wake for each.
 const SETTLED: Duration = Duration::from_millis(200);
 const BREATH: Duration = Duration::from_millis(30);
+/// So many bytes at once are no words any more: who sends as much is listened to without a pause.
+const MUCH: usize = 8 << 10;
 
 thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
@@ -36,17 +38,20 @@ struct Call {
     /// When the first byte came back, and when the last.
     answered: Option<Instant>,
     heard: Instant,
+    /// Whether much came at once.
+    is_hurried: bool,
 }
 
 impl Call {
     /// Waits a moment before it listens on to a stream, unless it is to end.
     fn take_breath(&self) {
-        if self.answered.is_some_and(|since| since.elapsed() > SETTLED) {
+        if !self.is_hurried && self.answered.is_some_and(|since| since.elapsed() > SETTLED) {
             self.stop.wait_until(self.heard + BREATH);
         }
     }
 
-    fn hear(&mut self) {
+    fn hear(&mut self, bytes: usize) {
+        self.is_hurried = bytes >= MUCH;
         self.heard = Instant::now();
         self.answered.get_or_insert(self.heard);
     }
@@ -59,9 +64,16 @@ impl OnCall {
     pub(super) fn begin(stop: &Arc<Stop>, patience: Duration) -> Self {
         static CALLS: AtomicU64 = AtomicU64::new(1);
         let id = CALLS.fetch_add(1, Ordering::Relaxed);
-        let heard = Instant::now();
-        let stop_too = Arc::clone(stop);
-        let call = Call { id, stop: stop_too, patience, is_reused: false, is_sent: false, answered: None, heard };
+        let call = Call {
+            id,
+            stop: Arc::clone(stop),
+            patience,
+            is_reused: false,
+            is_sent: false,
+            answered: None,
+            heard: Instant::now(),
+            is_hurried: false,
+        };
         CALL.with_borrow_mut(|now| *now = Some(call));
         OnCall(Arc::clone(stop))
     }
@@ -173,7 +185,8 @@ impl Transport for Line {
         }
         let is_more = self.transport.await_input(timeout)?;
         if is_more {
-            CALL.with_borrow_mut(|now| now.iter_mut().for_each(Call::hear));
+            let heard = self.transport.buffers().input().len();
+            CALL.with_borrow_mut(|now| now.iter_mut().for_each(|call| call.hear(heard)));
         }
         Ok(is_more)
     }

@@ -251,6 +251,10 @@ pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
         let has_room = room.window.has_room_after(total);
         return if has_room { Rendered::Ready(messages, json, counted) } else { Rendered::Full };
     }
+    // Most prompts fit: then nobody asks how much of them each document is.
+    if total <= room.window.limit() {
+        return Rendered::Ready(messages, json, counted);
+    }
     let pieces: Vec<Piece> = turn.iter().flat_map(|turn| pieces(turn, room)).collect();
     let request = turn.as_ref().map_or(0, |turn| room.measure.text(&turn.original_user_request));
     match groups(total, request, &pieces, &room.window) {

@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a thread without a task stays.
+/// How long a thread without a task stays; the last one stays as long as the pool.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Rings once, however many have something to say, until somebody has listened.
@@ -45,12 +45,12 @@ pub(super) struct Manner<Task, Done> {
     /// How far its threads stand back behind the main thread, as `nice` counts it.
     pub(super) courtesy: i32,
     pub(super) run: fn(Task) -> Done,
-    /// What becomes of a task for which no thread can be started.
+    /// What becomes of a task when there is no thread and none can be started.
     pub(super) refuse: fn(Task, &std::io::Error) -> Done,
 }
 
 /// As many threads as there are tasks, up to the most. To start a thread takes as long as to open a call: whoever gives tasks starts one
-/// if nobody is there, and the threads start each other.
+/// if nobody is there, and the threads start each other. Where none can be started, tasks wait for those that are there.
 pub(super) struct Pool<Task, Done>(Arc<Crew<Task, Done>>);
 
 struct Crew<Task, Done> {
@@ -70,6 +70,8 @@ struct State<Task> {
     is_closed: bool,
 }
 
+type Guard<'a, Task> = MutexGuard<'a, State<Task>>;
+
 impl<Task: Send + 'static, Done: Send + 'static> Pool<Task, Done> {
     pub(super) fn new(manner: Manner<Task, Done>, sender: Sender<Done>, bell: Arc<Bell>) -> Self {
         let state = Mutex::new(State { tasks: VecDeque::new(), threads: 0, idle: 0, is_closed: false });
@@ -81,8 +83,13 @@ impl<Task: Send + 'static, Done: Send + 'static> Pool<Task, Done> {
         state.tasks.push_back(task);
         if state.idle > 0 {
             self.0.changed.notify_one();
-        } else if state.threads < self.0.manner.most {
-            drop(self.0.start_one(state));
+        } else if state.threads < self.0.manner.most
+            && let (mut state, Err(problem)) = self.0.start_one(state)
+            && state.threads == 0
+            && let Some(task) = state.tasks.pop_back()
+        {
+            drop(state);
+            self.0.report((self.0.manner.refuse)(task, &problem));
         }
     }
 
@@ -95,8 +102,8 @@ impl<Task: Send + 'static, Done: Send + 'static> Pool<Task, Done> {
 }
 
 impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
-    /// Starts a thread, or refuses a task for want of one. Nobody waits meanwhile for the state.
-    fn start_one<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State<Task>>) -> MutexGuard<'a, State<Task>> {
+    /// Starts a thread if that is possible. Nobody waits meanwhile for the state.
+    fn start_one<'a>(self: &'a Arc<Self>, mut state: Guard<'a, Task>) -> (Guard<'a, Task>, std::io::Result<()>) {
         state.threads += 1;
         state.idle += 1;
         drop(state);
@@ -104,27 +111,26 @@ impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
         let builder = std::thread::Builder::new().name("dialectic call".into()).stack_size(self.manner.stack);
         let started = with_signals_blocked(|| builder.spawn(move || crew.work()));
         let mut state = lock(&self.state);
-        if let Err(problem) = started {
+        if started.is_err() {
             state.threads -= 1;
             state.idle -= 1;
-            // Somebody else may have taken it by now.
-            if let Some(task) = state.tasks.pop_back() {
-                self.report((self.manner.refuse)(task, &problem));
-            }
         }
-        state
+        (state, started.map(drop))
     }
 
-    /// The life of a thread: it sees to it that one is there or on its way for every task, then takes one.
+    /// The life of a thread: it sees to it that one is there or on its way for every task, as far as that is possible, then takes one.
     fn work(self: &Arc<Self>) {
         stand_back(self.manner.courtesy);
         let mut state = lock(&self.state);
         loop {
             state.idle -= 1;
             while state.tasks.len() > state.idle + 1 && state.threads < self.manner.most {
-                state = self.start_one(state);
+                let (after, started) = self.start_one(state);
+                state = after;
+                if started.is_err() {
+                    break;
+                }
             }
-            let mut is_over = state.is_closed;
             if let Some(task) = state.tasks.pop_front() {
                 drop(state);
                 self.report((self.manner.run)(task));
@@ -133,17 +139,27 @@ impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
                 continue;
             }
             state.idle += 1;
-            if !is_over {
-                let (woken, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
-                state = woken;
-                is_over = waited.timed_out() && state.tasks.is_empty();
-            }
-            if is_over {
+            let (rested, is_in_vain) = self.rest(state);
+            state = rested;
+            if state.is_closed || is_in_vain && state.threads > 1 {
                 state.threads -= 1;
                 state.idle -= 1;
                 return;
             }
         }
+    }
+
+    /// Waits for a task; says whether that was long enough.
+    fn rest<'a>(&self, state: Guard<'a, Task>) -> (Guard<'a, Task>, bool) {
+        if state.is_closed {
+            return (state, true);
+        }
+        if state.threads == 1 {
+            return (self.changed.wait(state).unwrap_or_else(PoisonError::into_inner), false);
+        }
+        let (state, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+        let is_in_vain = waited.timed_out() && state.tasks.is_empty();
+        (state, is_in_vain)
     }
 
     fn report(&self, done: Done) {

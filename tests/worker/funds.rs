@@ -167,3 +167,31 @@ fn a_budget_that_is_short_holds_up_its_session_and_no_other_of_its_owner() {
     let called = "select count(*) from dialectic.model_calls where session_id <> $1";
     within(Duration::from_secs(2), "the other session is called", || one::<i64>(&mut client, called, &[&many]) == 1);
 }
+
+#[test]
+fn an_answer_that_cannot_be_kept_is_paid_for_as_any_other() {
+    const OPENING: i64 = 1_000_000;
+    let (_server, mut client) = Server::serving("");
+    client
+        .batch_execute(
+            "select dialectic.add_model('dear', 'simulator', input_price => 2, output_price => 10); \
+             alter table dialectic.contributions add check (content is null)",
+        )
+        .expect("a model that costs, and a table that takes nothing");
+    client.execute("select dialectic.open_wallet('role:postgres', $1)", &[&OPENING]).expect("a wallet");
+    single_calls(&mut client, "dear", 1);
+    let failed = "select count(*) from dialectic.sessions where status = 'failed'";
+    soon("the session fails", || one::<i64>(&mut client, failed, &[]) == 1);
+    let said: String = one(
+        &mut client,
+        "select format('%s: %s', c.outcome, j.error_details ->> 'message') from dialectic.model_calls c join dialectic.jobs j on j.id = c.job_id",
+        &[],
+    );
+    assert!(said.starts_with("failed: ") && said.contains("check constraint"), "{said}");
+    let used = "select input_tokens * 2 + output_tokens * 10 from dialectic.model_calls where input_tokens > 0 and output_tokens > 0";
+    let cost: i64 = one(&mut client, used, &[]);
+    assert_eq!(one::<i64>(&mut client, "select cost from dialectic.model_calls", &[]), cost);
+    let purse = "select format('%s, and %s held', balance, held) from dialectic.wallets";
+    assert_eq!(one::<String>(&mut client, purse, &[]), format!("{}, and 0 held", OPENING - cost));
+    assert_sound(&mut client);
+}

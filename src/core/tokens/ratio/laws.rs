@@ -130,4 +130,17 @@ proptest! {
         prop_assert!(ratio.estimate(less) <= ratio.estimate(more));
         prop_assert!(ratio.estimate(less) <= ratio.at_most(less));
     }
+
+    #[test]
+    fn nobody_makes_calls_cheaper_by_teaching_a_ratio_to_be_low(
+        model in prop::sample::select(vec!["claude-haiku-4-5", "claude-opus-4-8", "mistral-large"]),
+        taught in prop::collection::vec((TELLING..1 << 30, 1_u64..1 << 30), 0..60),
+        counted in 0_u64..1 << 40,
+    ) {
+        let first = Ratio::of(model).expect("a ratio");
+        let learned = taught.into_iter().fold(first, |ratio, (counted, actual)| ratio.learn(counted, actual));
+        let worst = learned.worst(first, counted);
+        prop_assert!(worst >= first.worst(first, counted), "less than at the start");
+        prop_assert!(worst >= learned.at_most(counted), "less than what is known");
+    }
 }

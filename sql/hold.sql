@@ -56,22 +56,19 @@ begin
             order by m.name, m.is_shipped
         ),
         ask as materialized (
-            select a.nth, w.owner, b.session_id, a.read is null as is_uncounted,
-                   j.id is null or exists (select from model_calls c where c.job_id = a.job_id and c.claim_id = a.claim_id) as is_void,
+            select a.nth, j.id, w.owner, b.session_id, w.owner is not null or b.session_id is not null as is_limited, a.read is null as is_uncounted,
                    least(1000000000000000, ceil(coalesce(coalesce(a.read, p.context_window) * p.to_read + a.written * p.to_write, 0)))::bigint as worst
             from unnest(job_ids, claim_ids, models, reads, writes) with ordinality as a(job_id, claim_id, model, read, written, nth)
             left join jobs j on j.id = a.job_id and j.claim_id = a.claim_id
+                and not exists (select from model_calls c where c.job_id = j.id and c.claim_id = j.claim_id)
             left join sessions s on s.id = j.session_id
             left join wallets w on w.owner = s.owner
             left join budgets b on b.session_id = s.id
             left join price p on p.name = a.model
             order by a.nth
         ),
-        -- What is void asks for nothing.
         asked as materialized (
-            select array_agg(case when a.is_void then 0 else a.worst end) as worst, array_agg(case when not a.is_void then a.owner end) as owners,
-                   array_agg(case when not a.is_void then a.session_id end) as sessions
-            from ask a
+            select array_agg(a.worst) as worst, array_agg(a.owner) as owners, array_agg(a.session_id) as sessions from ask a
         ),
         wallet as materialized (
             select array_agg(w.owner) as owners, array_agg(w.balance) as balances, array_agg(w.held) as held
@@ -81,11 +78,11 @@ begin
             select array_agg(b.session_id) as sessions, array_agg(b.amount) as limits, array_agg(b.spent) as spent, array_agg(b.held) as held
             from budgets b where b.session_id in (select a.session_id from ask a)
         )
-        select case when a.is_void then null
+        select case when a.id is null then null
                     -- What was drafted before there was anything to limit it is drafted anew, and counted.
-                    when a.is_uncounted and (a.owner is not null or a.session_id is not null) then 'uncounted'
+                    when a.is_uncounted and a.is_limited then 'uncounted'
                     else v.verdict end,
-               case when a.owner is not null or a.session_id is not null then a.worst end, a.owner, v.purse,
+               case when a.is_limited then a.worst end, a.owner, v.purse,
                case v.purse when 'wallet' then a.owner when 'budget' then a.session_id::text end
         from asked
         cross join wallet

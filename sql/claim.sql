@@ -79,6 +79,8 @@ declare
     resting    text[] := _resting_models(moment) || array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1);
     floor      bigint;
     looked_at  integer := max_jobs;
+    -- How many were looked at the last time.
+    seen       integer;
     -- The sessions of which no call is taken, in order: there may be thousands, and each job is looked for among them.
     shut       uuid[] := '{}';
     -- By place in the table, which cannot change while they are looked at and locked; to find them again costs nothing.
@@ -124,7 +126,7 @@ begin
                       and (l.name = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
                       and r.session_id <> all (held)
                     order by r.turn
-                    limit least(looked_at, rooms[array_position(narrow, l.name)])
+                    limit least(looked_at, rooms[array_position(narrow, l.name)]::bigint * (looked_at / max_jobs))
                 ) as q
                 where l.name <> all (resting) and (with_test_jobs or not l.is_test)
                 union all
@@ -153,9 +155,22 @@ begin
             for update of r skip locked
             for no key update of j skip locked
         ) as c;
-        exit when cardinality(places) = max_jobs or cardinality(candidates) < looked_at;
+        exit when cardinality(places) in (max_jobs, cardinality(candidates))
+            or (cardinality(candidates) < looked_at and (narrow = '{}' or cardinality(candidates) = seen));
+        seen := cardinality(candidates);
         looked_at := looked_at * 4;
     end loop;
+    -- Of a narrow lane more was looked at than there is room for, where somebody holds what comes first.
+    if looked_at > max_jobs and narrow <> '{}' then
+        select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id)
+        into places, chosen, ids
+        from (
+            select p.*, row_number() over (partition by r.lane order by p.nth) as in_lane, rooms[array_position(narrow, r.lane)] as room
+            from unnest(places, chosen, ids) with ordinality as p(place, job_place, job_id, nth)
+            join ready_jobs r on r.ctid = p.place
+            order by p.nth) as c
+        where c.room is null or c.in_lane <= c.room;
+    end if;
     if places = '{}' then
         perform _raise_floor(_first_turn(floor));
         return;

@@ -1,7 +1,8 @@
-//! Whom a call trusts: a provider with a certificate that nobody vouches for is not spoken to, one that the extra file vouches for is.
+//! Calls in secret. Whom they trust: a provider with a certificate that nobody vouches for is not spoken to, one that the extra file vouches
+//! for is. And how they listen: what comes in small records is heard as fast as it comes.
 
 use crate::ground::*;
-use dialectic_tests::server::set;
+use dialectic_tests::server::{Server, set};
 use dialectic_tests::*;
 use postgres::Client;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -11,10 +12,19 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-/// An answer as a provider gives it, and the end of the connection.
-const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
-    data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"In confidence.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+const HOSTS: &str = "dialectic.allowed_hosts = '*, localhost'";
+
+/// An answer as a provider streams it, and the end of the connection.
+fn streamed<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let spoken: String = pieces
+        .map(|text| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n"))
+        .collect();
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    format!("{head}{spoken}{end}")
+}
 
 /// A provider that is spoken to in secret; how many requests it has read.
 struct Vouched {
@@ -24,7 +34,8 @@ struct Vouched {
     authority: String,
 }
 
-fn vouched() -> Vouched {
+/// One that gives this answer, in records of so many bytes at the most.
+fn vouched(answer: String, record: Option<usize>) -> Vouched {
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
@@ -33,12 +44,13 @@ fn vouched() -> Vouched {
         .expect("parameters")
         .signed_by(&key, &authority)
         .expect("a certificate");
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
         .expect("a server");
+    config.max_fragment_size = record;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let (read, config) = (Arc::new(AtomicUsize::new(0)), Arc::new(config));
@@ -46,7 +58,7 @@ fn vouched() -> Vouched {
     std::thread::spawn(move || {
         for socket in listener.incoming().flatten() {
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a connection");
-            if answered(StreamOwned::new(connection, socket)).is_some() {
+            if answered(StreamOwned::new(connection, socket), &answer).is_some() {
                 count.fetch_add(1, Ordering::SeqCst);
             }
         }
@@ -55,7 +67,7 @@ fn vouched() -> Vouched {
 }
 
 /// Reads one request and answers it; none when the caller turns away.
-fn answered(mut stream: StreamOwned<ServerConnection, TcpStream>) -> Option<()> {
+fn answered(mut stream: StreamOwned<ServerConnection, TcpStream>, answer: &str) -> Option<()> {
     let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
@@ -67,7 +79,11 @@ fn answered(mut stream: StreamOwned<ServerConnection, TcpStream>) -> Option<()> 
             break;
         }
     }
-    stream.write_all(ANSWER.as_bytes()).ok()?;
+    let (first, rest) = answer.split_at(answer.find("data:")?);
+    stream.write_all(first.as_bytes()).and_then(|()| stream.flush()).ok()?;
+    // It speaks for a while: who listens has settled by then.
+    std::thread::sleep(Duration::from_millis(300));
+    stream.write_all(rest.as_bytes()).ok()?;
     stream.conn.send_close_notify();
     stream.flush().ok()
 }
@@ -91,23 +107,43 @@ fn asked(client: &mut Client, name: &str, port: u16) -> (String, Option<String>)
     (row.get(0), row.get(1))
 }
 
+/// What the provider says once the server trusts whoever vouches for it.
+fn trusted(server: &Server, client: &mut Client, provider: &Vouched) -> String {
+    let file = server.data().join("authority.pem");
+    std::fs::write(&file, &provider.authority).expect("a file");
+    set(client, "dialectic.ca_file", file.to_str());
+    // The worker hears of it a moment later.
+    let (mut tries, mut heard) = (0, None);
+    eventually("it is trusted", || {
+        tries += 1;
+        let (said, text) = asked(client, &format!("vouched-{tries}"), provider.port);
+        heard = text.filter(|_| said == "answered");
+        heard.is_some()
+    });
+    heard.unwrap_or_default()
+}
+
 #[test]
 fn a_certificate_that_nobody_vouches_for_is_refused_and_one_that_the_extra_file_vouches_for_is_trusted() {
-    let provider = vouched();
-    let hosts = "dialectic.allowed_hosts = '*, localhost'";
-    let (server, mut client) = own(hosts, &[]);
+    let provider = vouched(streamed(["In ", "confidence."].into_iter()), None);
+    let (server, mut client) = own(HOSTS, &[]);
     let (said, text) = asked(&mut client, "unknown", provider.port);
     assert!(said.starts_with("failed configuration no trust in the provider"), "{said}");
     assert_eq!((text, provider.read.load(Ordering::SeqCst)), (None, 0), "nothing was said to it");
 
-    let file = server.data().join("authority.pem");
-    std::fs::write(&file, &provider.authority).expect("a file");
-    set(&mut client, "dialectic.ca_file", file.to_str());
-    // The worker hears of it a moment later.
-    let mut tries = 0;
-    eventually("it is trusted", || {
-        tries += 1;
-        let (said, text) = asked(&mut client, &format!("vouched-{tries}"), provider.port);
-        said == "answered" && text.as_deref() == Some("In confidence.")
-    });
+    assert_eq!(trusted(&server, &mut client, &provider), "In confidence.");
+}
+
+#[test]
+fn a_long_answer_in_small_records_is_heard_as_fast_as_it_comes() {
+    let piece = "Much is said here, and all of it at once. ".repeat(24);
+    let whole = piece.repeat(2_000);
+    // As packets of a network bring them, a few of them at a time: with a pause after each look it would take 15 seconds.
+    let provider = vouched(streamed(std::iter::repeat_n(piece.as_str(), 2_000)), Some(1_400));
+    let (server, mut client) = own(HOSTS, &[]);
+    assert_eq!(trusted(&server, &mut client, &provider).trim_end(), whole.trim_end());
+    let heard = "select extract(epoch from finished_at - first_byte_at)::float8 from dialectic.model_calls where outcome = 'answered'";
+    let seconds: f64 = one(&mut client, heard, &[]);
+    println!("{} bytes were heard in {seconds} s", whole.len());
+    assert!(seconds < 7.0, "{seconds} s");
 }

@@ -1,7 +1,8 @@
 //! Connections that can be ended from outside, and that give up when nothing comes for too long.
 //!
 //! Connections are kept and used by one call after another. Each read and write looks up the call of its own thread, tells it
-//! which socket it waits on, and keeps to the limit that holds for it now. Never decides what a limit is.
+//! which socket it waits on, and keeps to the limit that holds for it now. Decides how often a stream is listened to, and never what a limit
+//! is.
 
 use crate::worker::stop::Stop;
 use std::cell::RefCell;
@@ -15,11 +16,12 @@ use ureq::unversioned::transport::{
 use ureq::{Error, Timeout};
 
 /// Who has been speaking for so long is listened to every so often: what comes word by word is then heard several words at a time, and a
-/// thread does not wake for each.
+/// thread does not wake for each. What has come meanwhile is not heard where the other end resets the connection.
 const SETTLED: Duration = Duration::from_millis(200);
 const BREATH: Duration = Duration::from_millis(30);
-/// So many bytes at once are no words any more: who sends as much is listened to without a pause.
-const MUCH: usize = 8 << 10;
+/// So many bytes at once are no words any more: who sends as much is listened to without a pause. A look at a connection that is encrypted
+/// brings what 4 KB of its records hold, however much has come, so this is less.
+const MUCH: usize = 2 << 10;
 
 thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
@@ -183,9 +185,10 @@ impl Transport for Line {
             timeout.after = time::Duration::Exact(patience);
             timeout.reason = Timeout::PerRead;
         }
+        let before = self.transport.buffers().input().len();
         let is_more = self.transport.await_input(timeout)?;
         if is_more {
-            let heard = self.transport.buffers().input().len();
+            let heard = self.transport.buffers().input().len().saturating_sub(before);
             CALL.with_borrow_mut(|now| now.iter_mut().for_each(|call| call.hear(heard)));
         }
         Ok(is_more)

@@ -290,12 +290,17 @@ as $$
     left join ledger s on s.call_id = h.call_id and s.kind = 'settlement'
     where h.kind = 'hold' and (s.id is null) <> (c.outcome is not distinct from 'open') and not (c.id is null and s.id is not null)
     union all
+    select 'a call is paid for by whoever holds money for it', c.id, format('it is %s, and %s does', coalesce(c.payer, 'nobody'), coalesce(h.owner, 'nobody'))
+    from model_calls c
+    left join ledger h on h.call_id = c.id and h.kind = 'hold'
+    where c.payer is distinct from h.owner
+    union all
     select 'what was charged and what is unbilled is what a call cost', c.id, format('%s and %s of %s', paid.amount, c.unbilled, c.cost)
     from model_calls c
     cross join lateral (select -sum(l.amount) as amount from ledger l where l.call_id = c.id) as paid
     where c.held is not null and c.outcome <> 'open' and paid.amount + c.unbilled <> c.cost
       -- What a wallet was charged that is closed stays, whatever is heard later.
-      and not (paid.amount > c.cost and exists (select from ledger l where l.owner = (select h.owner from ledger h where h.call_id = c.id limit 1) and l.kind = 'closing'))
+      and not (paid.amount > c.cost and exists (select from ledger l where l.owner = c.payer and l.kind = 'closing'))
     union all
     select 'a budget counts what its calls hold and have cost', b.session_id,
            format('%s and %s, its calls %s and %s', b.held, b.spent, calls.held, calls.cost)

@@ -1,7 +1,7 @@
 //! Call threads: tasks in, results out. This file knows nothing of Postgres and never waits for a thread.
 //!
-//! Prompts and documents are rendered, models called and their answers read; a call has a thread of its own while it lasts. A
-//! thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way without waiting for
+//! Prompts and documents are rendered, models called and their answers read; a call has a thread of its own while it lasts, and waits for
+//! one where no more can be started. A thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way without waiting for
 //! them.
 
 use crate::worker::http::{Heard, Http, Route};
@@ -32,6 +32,10 @@ pub(crate) const DEEP_STACK: usize = 256 << 20;
 const COURTESY: i32 = 15;
 /// Rendering is work, not waiting: more threads than this would not make it faster.
 const RENDERERS: usize = 2;
+
+/// Arenas of memory, at most.
+#[cfg(target_env = "gnu")]
+const ARENAS: i32 = 128;
 
 /// The claim that a task is done for.
 pub(crate) type ClaimId = i64;
@@ -114,6 +118,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     pub(crate) fn new() -> std::io::Result<Self> {
+        keep_arenas_apart();
         let (mouth, ear) = UnixStream::pair()?;
         mouth.set_nonblocking(true)?;
         ear.set_nonblocking(true)?;
@@ -153,7 +158,7 @@ impl Calls {
         self.renderers.give(Task::Document(claim, definition, Box::new(manuscript)));
     }
 
-    /// Starts a call on a thread of its own; its answer is read there against what is wanted.
+    /// Has a call made on a thread of its own; its answer is read there against what is wanted.
     pub(crate) fn call(&mut self, claim: ClaimId, order: Order) {
         let line = Line::default();
         self.callers.give(Task::Call(claim, Box::new(order), Arc::clone(&self.http), line.clone()));
@@ -191,6 +196,16 @@ impl Drop for Calls {
         self.under_way.values().for_each(|line| line.stop.ask());
         self.callers.close();
         self.renderers.close();
+    }
+}
+
+/// Gives the threads so many arenas of memory that hardly one of them shares that of the main thread: who stands back while he has the lock of
+/// an arena holds up all that use it.
+fn keep_arenas_apart() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a limit of this process alone; where that fails the old one stands.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, ARENAS);
     }
 }
 
@@ -258,7 +273,6 @@ pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
     let pieces: Vec<Piece> = turn.iter().flat_map(|turn| pieces(turn, room)).collect();
     let request = turn.as_ref().map_or(0, |turn| room.measure.text(&turn.original_user_request));
     match groups(total, request, &pieces, &room.window) {
-        Ok(groups) if groups.is_empty() => Rendered::Ready(messages, json, counted),
         Ok(groups) => Rendered::TooLong(groups),
         Err(overflow) => Rendered::Refused(Class::ContextWindow, overflow.to_string()),
     }

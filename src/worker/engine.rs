@@ -25,7 +25,7 @@ use pgrx::Uuid;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// How long a transaction should take; batches grow and shrink to stay below.
+/// How long a transaction should take, what it plans left aside; batches grow and shrink to stay below.
 const SHORT: Duration = Duration::from_millis(15);
 const SMALLEST_BATCH: usize = 8;
 const LARGEST_BATCH: usize = 512;

@@ -50,7 +50,7 @@ pub(super) struct Manner<Task, Done> {
 }
 
 /// As many threads as there are tasks, up to the most. To start a thread takes as long as to open a call: whoever gives tasks starts one
-/// if nobody is there, and the threads start each other. Where none can be started, tasks wait for those that are there.
+/// if nobody is idle, and the threads start each other. Where none can be started, tasks wait for those that are there.
 pub(super) struct Pool<Task, Done>(Arc<Crew<Task, Done>>);
 
 struct Crew<Task, Done> {

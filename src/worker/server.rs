@@ -35,9 +35,6 @@ const SESSION: [(&std::ffi::CStr, &std::ffi::CStr); 14] = [
     (c"application_name", c"pg_dialectic worker"),
 ];
 
-/// Arenas of memory, at most.
-#[cfg(target_env = "gnu")]
-const ARENAS: i32 = 128;
 /// How often a session that somebody else holds is looked at.
 const HELD_UP: Duration = Duration::from_millis(10);
 /// The latch is not waited on for less.
@@ -71,7 +68,6 @@ pub extern "C-unwind" fn dialectic_worker_main(arg: pg_sys::Datum) {
     }
     IS_WORKER.store(true, Ordering::Relaxed);
     allow_sockets();
-    keep_arenas_apart();
     serve(database);
 }
 
@@ -84,16 +80,6 @@ fn allow_sockets() {
             limit.rlim_cur = limit.rlim_max;
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
-    }
-}
-
-/// Gives the threads so many arenas of memory that hardly one of them shares that of the main thread: who stands back while he has the lock of
-/// an arena holds up all that use it.
-fn keep_arenas_apart() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: sets a limit of this process alone; where that fails the old one stands.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, ARENAS);
     }
 }
 

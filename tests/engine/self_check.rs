@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 37] = [
+const LAWS: [(&str, &str, &str); 38] = [
     (
         "a parent exists in the session of its child",
         "update dialectic.jobs set parent_job_id = '00000000-0000-0000-0000-000000000001' where step_key = 'final' returning id",
@@ -155,9 +155,11 @@ const LAWS: [(&str, &str, &str); 37] = [
     ),
     (
         "an open call belongs to a running job",
-        "with budget as (delete from dialectic.budgets), ledger as (delete from dialectic.ledger), wallet as (delete from dialectic.wallets) \
-         update dialectic.model_calls c set outcome = 'open', finished_at = null, started_at = now() - interval '2 hours' \
-         from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
+        "with budget as (delete from dialectic.budgets), ledger as (delete from dialectic.ledger), wallet as (delete from dialectic.wallets), \
+              call as (update dialectic.model_calls c set payer = null, outcome = case j.step_key when 'final' then 'open' else c.outcome end, \
+                              finished_at = case when j.step_key <> 'final' then c.finished_at end, started_at = now() - interval '2 hours' \
+                       from dialectic.jobs j where j.id = c.job_id returning c.id, j.step_key) \
+         select id from call where step_key = 'final'",
         "is completed",
     ),
     (
@@ -187,6 +189,11 @@ const LAWS: [(&str, &str, &str); 37] = [
          update dialectic.model_calls c set outcome = 'open', finished_at = null \
          from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
         "it is open and settled",
+    ),
+    (
+        "a call is paid for by whoever holds money for it",
+        "update dialectic.model_calls c set payer = null from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
+        "it is nobody, and role:postgres does",
     ),
     (
         "what was charged and what is unbilled is what a call cost",

@@ -15,7 +15,7 @@ const WRONG: &str = "
         from dialectic.ledger l
         group by l.owner, l.call_id),
     calls as materialized (
-        select e.*, c.id, c.outcome, c.held as on_call, s.owner as payer
+        select e.*, c.id, c.outcome, c.held as on_call, c.payer, s.owner as asks
         from entries e
         left join dialectic.model_calls c on c.id = e.call_id
         left join dialectic.sessions s on s.id = c.session_id
@@ -32,10 +32,10 @@ const WRONG: &str = "
     left join (select owner, sum(held) as held from calls where outcome = 'open' and holds > 0 group by owner) as o on o.owner = w.owner
     where w.held <> coalesce(o.held, 0)
     union all
-    select format('call %s is %s and has %s holds, %s settlements, %s corrections of %s, of which %s was held and %s is said to be; %s pays for %s',
-                  call_id, coalesce(outcome, 'gone'), holds, settlements, corrections, amount, held, on_call, owner, payer)
+    select format('call %s is %s and has %s holds, %s settlements, %s corrections of %s, of which %s was held and %s is said to be; %s pays for %s, and %s is said to',
+                  call_id, coalesce(outcome, 'gone'), holds, settlements, corrections, amount, held, on_call, owner, asks, payer)
     from calls
-    where id is null or owner <> payer or holds <> 1 or settlements <> (outcome <> 'open')::integer or corrections > 1
+    where id is null or owner <> asks or owner is distinct from payer or holds <> 1 or settlements <> (outcome <> 'open')::integer or corrections > 1
        or corrections > settlements or amount > 0 or held is distinct from on_call
     union all
     select format('call %s of %s held %s and is not in the ledger', c.id, s.owner, c.held)

@@ -31,9 +31,10 @@ begin
                        select from stage_runs newer
                        where newer.session_id = r.session_id and newer.stage = r.stage and newer.status = 'completed' and newer.iteration > r.iteration))
         ),
-        -- What an answer took with all its chunks, of which a job may have written several.
+        -- What an answer took with all its chunks, of which a job may have written several, and how many texts it was made from.
         answer as (
-            select writer.stage, writer.step_key, writer.model, writer.root_id, sum(called.written) as written, sum(called.thought) as thought
+            select writer.stage, writer.step_key, writer.model, writer.root_id, sum(called.written) as written, sum(called.thought) as thought,
+                   (select count(*) from contributions first join job_inputs i on i.job = first.job_id where first.id = writer.root_id) as texts
             from (
                 select distinct c.stage, c.step_key, c.model, c.root_id, c.job_id
                 from run
@@ -45,8 +46,17 @@ begin
                 where m.job_id = writer.job_id and m.outcome = 'answered') as called
             group by 1, 2, 3, 4
         ),
+        took_from as (
+            select a.stage, a.step_key, a.model, a.texts, avg(a.written) as written, coalesce(avg(a.thought), 0) as thought, count(*) as answers
+            from answer a
+            where a.written is not null
+            group by 1, 2, 3, 4
+        ),
         took as (
-            select a.stage, a.step_key, a.model, avg(a.written) as written, avg(a.thought) as thought from answer a group by 1, 2, 3
+            select t.stage, t.step_key, t.model, sum(t.written * t.answers) / sum(t.answers) as written,
+                   sum(t.thought * t.answers) / sum(t.answers) as thought, jsonb_agg(jsonb_build_array(t.texts, t.written, t.thought)) as by_texts
+            from took_from t
+            group by 1, 2, 3
         ),
         -- The texts as others read them: a text itself, a header, the document of an answer or else its JSON.
         made as (
@@ -76,7 +86,7 @@ begin
             from measured m
             order by m.is_own, m.stage, m.step_key, m.model, abs(m.length - m.mean), m.id
         ),
-        -- Of the models that are not asked now the one that is known best; the simulator speaks for nobody else.
+        -- Of the models that are not asked now the one that is known best. Nobody is known from the simulator, not even itself: it is computed.
         chosen as (
             select s.*, simulated.it_is, row_number() over (partition by s.is_own, s.stage, s.step_key order by simulated.it_is, s.count desc, s.model) as nth
             from sample s
@@ -85,8 +95,8 @@ begin
                                where m.name = s.model) as it_is) as simulated
         )
         select jsonb_agg(jsonb_build_object(
-                   'stage', s.stage, 'step_key', s.step_key, 'model', s.model, 'is_simulated', s.it_is, 'is_own', s.is_own,
-                   'output_tokens', coalesce(took.written, 0), 'reasoning_tokens', coalesce(took.thought, 0),
+                   'stage', s.stage, 'step_key', s.step_key, 'model', s.model, 'is_own', s.is_own,
+                   'output_tokens', coalesce(took.written, 0), 'reasoning_tokens', coalesce(took.thought, 0), 'by_texts', took.by_texts,
                    'scale', s.mean / greatest(s.length, 1), 'text', text.content, 'json', text.json, 'is_headed', text.is_headed) order by s.nth)
         from chosen s
         left join took on not s.is_own and (took.stage, took.step_key, took.model) = (s.stage, s.step_key, s.model)
@@ -97,7 +107,8 @@ begin
             from resources r
             left join resources source on source.id = r.source_resource_id
             where not s.is_answer and r.id = s.id) as text
-        where (s.model = any (seen.models) or (s.nth = 1 and not s.it_is)) and (s.is_own or took.written is not null));
+        where case when s.is_own then s.model = any (seen.models)
+                   else not s.it_is and took.written is not null and (s.model = any (seen.models) or s.nth = 1) end);
 end
 $$;
 

@@ -4,7 +4,7 @@ use super::decode;
 use crate::api::prompt::deep;
 use crate::error::Error;
 use crate::store::definition::definition;
-use dialectic_core::explain::{Given, Ground, Model, Past, explain, forecast, plan_stages};
+use dialectic_core::explain::{Given, Ground, Model, Past, Took, explain, forecast, plan_stages};
 use dialectic_core::plan::Source;
 use dialectic_core::recipe::Recipe;
 use dialectic_core::render::body;
@@ -59,10 +59,10 @@ struct Before {
     stage: String,
     step_key: String,
     model: String,
-    is_simulated: bool,
     is_own: bool,
     output_tokens: f64,
     reasoning_tokens: f64,
+    by_texts: Option<Vec<(usize, f64, f64)>>,
     scale: f64,
     text: String,
     json: Option<String>,
@@ -94,10 +94,14 @@ impl From<Before> for Past {
             stage: before.stage,
             step_key: before.step_key,
             model: before.model,
-            is_simulated: before.is_simulated,
             is_own: before.is_own,
-            output_tokens: before.output_tokens,
-            reasoning_tokens: before.reasoning_tokens,
+            took: Took { output: before.output_tokens, reasoning: before.reasoning_tokens },
+            by_texts: before
+                .by_texts
+                .into_iter()
+                .flatten()
+                .map(|(texts, output, reasoning)| (texts, Took { output, reasoning }))
+                .collect(),
             text: if before.is_headed { body(&before.text).to_owned() } else { before.text },
             json: before.json,
             scale: before.scale,

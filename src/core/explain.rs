@@ -20,7 +20,7 @@ mod mark;
 mod laws;
 
 pub use forecast::forecast;
-pub use ground::{Given, Ground, Model, Past, Tier, Tokens};
+pub use ground::{Given, Ground, Model, Past, Tier, Tokens, Took};
 
 use crate::plan::{Child, PlanError, Source, plan, products};
 use crate::recipe::{FileType, INITIAL_USER_PROMPT, JobType, Origin, Recipe, SEED_PROMPT, Step, Strategy};

@@ -2,9 +2,9 @@
 //!
 //! What a call reads is its real prompt: the template is rendered, and what stands in it is counted as the model counts it. A text
 //! that is there counts as it is. A prompt of each step is rendered whole, so whatever its template does with texts is told; of the
-//! others long texts are left out and counted once. A text that will be made is as long as such texts became before: those of the same step and model,
-//! else those of the step by whichever model, else what the step asks for lets expect ([`crate::provider::expected`]). So it is with
-//! what a call writes. Where texts do not fit, what it takes to condense them once is added; where an answer is longer than a call
+//! others long texts are left out and counted once. A text that will be made is as long as such texts became before, of those that were made from
+//! as many others: texts of the same step and model, else of the step by whichever model, else what the step asks for lets expect
+//! ([`crate::provider::expected`]), as it is with the simulator in any case. So it is with what a call writes. Where texts do not fit, what it takes to condense them once is added; where an answer is longer than a call
 //! may write, the calls that go on with it. Never asks a model, never counts a call that repeats a failed one or mends an answer.
 
 mod reading;
@@ -183,7 +183,7 @@ impl<'a> Desk<'a> {
         let key = (call.writing(), texts.len());
         if self.samples.get(&key).is_none_or(|sample| sample.count < SAMPLES) {
             let (frame, times, messages) = self.rendered(call, &texts, false);
-            let (output, chunks) = self.answer(call, &messages, most_output);
+            let (output, chunks) = self.answer(call, texts.len(), &messages, most_output);
             let sample = self.samples.entry(key).or_default();
             sample.count += 1;
             sample.frame += frame;
@@ -282,7 +282,7 @@ impl<'a> Desk<'a> {
 
     /// The tokens of the answer, and in how many calls it is written; what others will read of it is put into the library the
     /// first time.
-    fn answer(&mut self, call: &Call<'a>, messages: &[Message], most: u64) -> (u64, u64) {
+    fn answer(&mut self, call: &Call<'a>, texts: usize, messages: &[Message], most: u64) -> (u64, u64) {
         let writing = call.writing();
         let shape = call.step.content_to_include.as_ref().filter(|_| call.step.makes() != Makes::Text);
         let model = call.model;
@@ -293,7 +293,7 @@ impl<'a> Desk<'a> {
             let chunks = text.div_ceil(room.max(1)).clamp(1, calls);
             (chunks * reasoning + text.min(chunks * room), chunks)
         };
-        let by_past = |past: &Past| written(past.output_tokens.round() as u64, 0, most);
+        let by_past = |past: &Past| written(past.took(texts).output.round() as u64, 0, most);
         if let Some(past) = self.answers.get(&writing).and_then(|answer| answer.past) {
             return by_past(past);
         }
@@ -301,8 +301,8 @@ impl<'a> Desk<'a> {
         let (mut text, mut json, mut scale) = (String::new(), None, 1.0);
         let (output, reasoning) = match past {
             Some(past) => {
-                (text, json, scale) = (past.text.clone(), past.json.clone(), past.scale);
-                (by_past(past), past.reasoning_tokens.round() as u64)
+                (text, json, scale) = (past.text.clone(), past.json.clone(), past.scale(texts));
+                (by_past(past), past.took(texts).reasoning.round() as u64)
             }
             None => {
                 let expected = expected(&asked);
@@ -328,16 +328,12 @@ impl<'a> Desk<'a> {
         output
     }
 
-    /// What the same step came to before: by the model, else by any but the simulator. The simulator is known better than from others,
-    /// and nobody is known from it.
+    /// What the same step came to before: by the model, else by any. The simulator is known better, from its settings.
     fn past_of(&self, writing: &Writing<'a>, model: &Model) -> Option<&'a Past> {
         let (stage, step, _) = *writing;
-        self.past.get(&(false, *writing)).copied().or_else(|| {
-            let of_step = |past: &&Past| {
-                !past.is_own && !past.is_simulated && (past.stage.as_str(), past.step_key.as_str()) == (stage, step)
-            };
-            self.ground.past.iter().find(of_step).filter(|_| model.api != "simulator")
-        })
+        let of_step = |past: &&Past| !past.is_own && (past.stage.as_str(), past.step_key.as_str()) == (stage, step);
+        let by_itself = self.past.get(&(false, *writing)).copied();
+        by_itself.or_else(|| self.ground.past.iter().find(of_step)).filter(|_| model.api != "simulator")
     }
 
     /// An answer as others read it, and the JSON of it.

@@ -43,20 +43,41 @@ pub struct Past {
     pub step_key: String,
     /// The model.
     pub model: String,
-    /// Whether the model is one of the simulator: how long its answers are tells nothing of others.
-    pub is_simulated: bool,
     /// Whether it is what this session made, in a stage that is complete: then it is what later stages read.
     pub is_own: bool,
-    /// What an answer took, in tokens.
-    pub output_tokens: f64,
-    /// Those of them that were only thought.
-    pub reasoning_tokens: f64,
+    /// What an answer took.
+    pub took: Took,
+    /// The same of those that read as many texts; none where that was not kept.
+    pub by_texts: Vec<(usize, Took)>,
     /// One of the texts as others read it.
     pub text: String,
     /// The JSON it was rendered from.
     pub json: Option<String>,
-    /// How much longer they were than this one.
+    /// How much longer they were than this one, on average.
     pub scale: f64,
+}
+
+/// What answers took on average, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Took {
+    /// Written, those only thought included.
+    pub output: f64,
+    /// Only thought.
+    pub reasoning: f64,
+}
+
+impl Past {
+    /// What an answer took that read so many texts, or as nearly as many as there was one.
+    pub fn took(&self, texts: usize) -> Took {
+        let nearest = self.by_texts.iter().min_by_key(|(number, _)| number.abs_diff(texts));
+        nearest.map_or(self.took, |(_, took)| *took)
+    }
+
+    /// How much longer its text was than the one that is kept.
+    pub fn scale(&self, texts: usize) -> f64 {
+        let average = self.took.output;
+        if average > 0.0 { self.scale * self.took(texts).output / average } else { self.scale }
+    }
 }
 
 /// What an estimate stands on.

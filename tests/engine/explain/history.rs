@@ -80,6 +80,39 @@ fn a_session_is_foretold_by_those_before_it() {
 }
 
 #[test]
+fn the_simulator_is_foretold_by_its_settings_whatever_it_wrote_before() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    let many = start(&mut client, "essay", &["plain", "wordy", "marked"], SHORT, &[]);
+    foretold(&mut client, "three models", many, 5.0);
+    let alone = start(&mut client, "essay", &["plain"], SHORT, &[]);
+    foretold(&mut client, "one of them alone", alone, 5.0);
+    client
+        .execute("select dialectic.add_model('plain', 'simulator', settings => '{\"answer_words\": 900}')", &[])
+        .expect("other settings");
+    let changed = start(&mut client, "essay", &["plain"], SHORT, &[]);
+    foretold(&mut client, "with other settings", changed, 5.0);
+}
+
+#[test]
+fn a_model_is_foretold_by_answers_that_it_made_from_as_many_texts() {
+    let database = Database::new();
+    let mut client = database.connect();
+    models(&mut client);
+    let alone = start(&mut client, "essay", &["wordy"], SHORT, &[]);
+    run(&mut client, alone);
+    let many = start(&mut client, "essay", &["wordy", "plain", "marked"], SHORT, &[]);
+    run(&mut client, many);
+    no_longer_simulated(&mut client, "wordy");
+    let again = start(&mut client, "essay", &["wordy"], SHORT, &[]);
+    // The last two steps read all there is of the others, which is less where nobody else is asked.
+    let told = by_step(&mut client, again, "output_tokens");
+    assert_eq!(told[3..], by_step(&mut client, alone, "actual_output_tokens")[3..]);
+    assert_eq!(told[3].0, "reduce");
+}
+
+#[test]
 fn a_habit_that_no_setting_tells_is_learned_from_the_session_before() {
     let database = Database::new();
     let mut client = database.connect();

@@ -42,6 +42,11 @@ fn model(name: &str, api: &str) -> Model {
     }
 }
 
+/// A model that is not the simulator and counts as it does, in words.
+fn wordwise(name: &str) -> Model {
+    Model { measure: Measure::new("simulator", name, None), ..model(name, "openai") }
+}
+
 fn ground(definition: &Definition, models: Vec<Model>) -> Ground<'_> {
     Ground {
         definition,
@@ -78,10 +83,9 @@ fn past(stage: &str, step_key: &str, model: &str, text: &str) -> Past {
         stage: stage.into(),
         step_key: step_key.into(),
         model: model.into(),
-        is_simulated: false,
         is_own: false,
-        output_tokens: 700.4,
-        reasoning_tokens: 200.0,
+        took: Took { output: 700.4, reasoning: 200.0 },
+        by_texts: Vec::new(),
         text: text.into(),
         // The only one that is asked for JSON.
         json: (step_key == "claim").then(|| "{}".to_owned()),
@@ -134,7 +138,7 @@ fn texts_that_are_there_count_as_they_are() {
 fn a_text_counts_as_often_as_the_template_says_it() {
     let said = |turn: &str| {
         let definition = definition(turn);
-        let mut ground = ground(&definition, vec![model("m", "simulator")]);
+        let mut ground = ground(&definition, vec![wordwise("m")]);
         ground.past = vec![past("first", "claim", "m", &"claims ".repeat(1_000)), past("first", "note", "m", "")];
         of(&forecasted(&ground, &[]), "whole", "m").input
     };
@@ -147,7 +151,7 @@ fn a_text_counts_as_often_as_the_template_says_it() {
 #[test]
 fn a_template_that_cannot_be_rendered_still_reads_its_texts() {
     let definition = definition("{{ nobody_knows_this }}");
-    let mut ground = ground(&definition, vec![model("m", "simulator")]);
+    let mut ground = ground(&definition, vec![wordwise("m")]);
     ground.past = vec![past("first", "claim", "m", &"claims ".repeat(500)), past("first", "note", "m", "")];
     assert!(of(&forecasted(&ground, &[]), "whole", "m").input.abs_diff(500) < 20);
 }
@@ -167,15 +171,32 @@ fn what_a_step_came_to_before_is_what_it_comes_to() {
     assert_eq!(of(&with, "note", "m"), of(&without, "note", "m"), "of another step nothing is learned");
     assert!(of(&with, "whole", "m").input < of(&without, "whole", "m").input, "and others read less");
     let mut other = past("first", "claim", "n", "short");
-    other.output_tokens = 50.0;
+    other.took.output = 50.0;
     ground.past.push(other);
     assert_eq!(of(&forecasted(&ground, &[]), "claim", "n").output, 50, "the model itself says more than others");
 }
 
 #[test]
+fn an_answer_is_as_long_as_those_that_read_as_many_texts_and_its_readers_know_it() {
+    let definition = definition(TURN);
+    let mut ground = ground(&definition, vec![wordwise("m")]);
+    let took = |output| Took { output, reasoning: 0.0 };
+    let mut note = past("first", "note", "m", &"word ".repeat(1_000));
+    (note.took, note.by_texts) = (took(700.0), vec![(9, took(1_400.0)), (1, took(70.0)), (4, took(350.0))]);
+    ground.past = vec![past("first", "claim", "m", ""), note];
+    let now = forecasted(&ground, &[]);
+    assert_eq!(of(&now, "note", "m").output, 70, "the seed prompt is all that a note reads");
+    ground.past[1].by_texts.remove(1);
+    let nearest = forecasted(&ground, &[]);
+    assert_eq!(of(&nearest, "note", "m").output, 350);
+    let read = |forecast: &Forecast| of(forecast, "whole", "m").input;
+    assert_eq!(read(&nearest) - read(&now), 400, "half of the text that is kept, and not a tenth");
+}
+
+#[test]
 fn a_text_is_as_long_as_such_texts_were_on_average_and_is_read_in_part() {
     let definition = definition(TURN);
-    let mut ground = ground(&definition, vec![model("m", "simulator")]);
+    let mut ground = ground(&definition, vec![wordwise("m")]);
     let mut claim = past("first", "claim", "m", &"word ".repeat(2_000));
     claim.json = Some(json!({"summary": "", "points": vec!["item"; 100], "why": "word ".repeat(1_000)}).to_string());
     ground.past = vec![claim, past("first", "note", "m", "")];
@@ -191,11 +212,11 @@ fn a_text_is_as_long_as_such_texts_were_on_average_and_is_read_in_part() {
 #[test]
 fn later_stages_read_what_the_session_has_made_already() {
     let definition = definition(TURN);
-    let mut ground = ground(&definition, vec![model("m", "simulator")]);
+    let mut ground = ground(&definition, vec![wordwise("m")]);
     ground.past = vec![past("first", "claim", "m", "before"), past("first", "note", "m", "")];
     let before = forecasted(&ground, &[]);
     let mut own = past("first", "claim", "m", &["made"; 900].join(" "));
-    (own.is_own, own.output_tokens) = (true, 1.0);
+    (own.is_own, own.took.output) = (true, 1.0);
     ground.past.push(own);
     let now = forecasted(&ground, &[]);
     assert_eq!(of(&now, "whole", "m").input - of(&before, "whole", "m").input, 900 - 1);
@@ -231,7 +252,7 @@ fn at_the_most_every_answer_is_as_long_as_it_may_be_and_no_prompt_is_longer_than
 #[test]
 fn texts_that_do_not_fit_are_read_by_those_who_condense_them() {
     let definition = definition(TURN);
-    let mut ground = ground(&definition, vec![model("m", "simulator")]);
+    let mut ground = ground(&definition, vec![wordwise("m")]);
     let long = past("first", "note", "m", &"word ".repeat(3_000));
     ground.past = vec![past("first", "claim", "m", &"word ".repeat(3_000)), long];
     ground.models[0].max_output_tokens = 1_000;
@@ -250,9 +271,9 @@ fn texts_that_do_not_fit_are_read_by_those_who_condense_them() {
 #[test]
 fn an_answer_that_is_longer_than_a_call_may_write_is_gone_on_with() {
     let definition = definition(TURN);
-    let mut ground = ground(&definition, vec![model("m", "simulator")]);
+    let mut ground = ground(&definition, vec![wordwise("m")]);
     let mut note = past("first", "note", "m", "");
-    note.output_tokens = 1_000.0;
+    note.took.output = 1_000.0;
     ground.past = vec![note];
     let once = of(&forecasted(&ground, &[]), "note", "m");
     ground.limits = [("first".to_owned(), 300)].into();
@@ -270,15 +291,11 @@ fn an_answer_that_is_longer_than_a_call_may_write_is_gone_on_with() {
 }
 
 #[test]
-fn nobody_is_foretold_by_the_simulator_and_no_text_by_one_of_another_form() {
+fn no_text_is_foretold_by_one_of_another_form() {
     let definition = definition(TURN);
     let mut ground = ground(&definition, vec![model("m", "openai")]);
     let guessed = forecasted(&ground, &[]);
-    let mut simulated = past("first", "note", "s", "");
-    simulated.is_simulated = true;
-    ground.past = vec![simulated];
-    assert_eq!(forecasted(&ground, &[]), guessed);
-    ground.past[0].is_simulated = false;
+    ground.past = vec![past("first", "note", "s", "")];
     assert_eq!(of(&forecasted(&ground, &[]), "note", "m").output, 700);
     let mut text = past("first", "claim", "m", "");
     text.json = None;

@@ -15,6 +15,19 @@ begin
 end
 $$;
 
+-- Keys are looked up by index, which has no room for long ones.
+create function _check_key(idempotency_key text) returns void
+    language plpgsql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if octet_length(idempotency_key) > 1000 then
+        raise exception 'the idempotency key is too long: it has % bytes', octet_length(idempotency_key)
+            using errcode = 'invalid_parameter_value', hint = 'Give 1000 bytes at the most; a UUID is enough.';
+    end if;
+end
+$$;
+
 create function _check_name(what text, name text, pattern text) returns void
     language plpgsql immutable
     set search_path = pg_catalog, dialectic, pg_temp

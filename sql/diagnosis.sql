@@ -119,9 +119,9 @@ begin
          where j.status = 'processing' and j.claimed_by = c.claimed_by
            and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
          having count(*) > 0),
-        (select format('%s jobs%s wait for funds; dialectic.blocked says how much each needs', count(*),
+        (select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),
                        -- Who is short of money is nobody else's business.
-                       case when _is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end)
+                       case when _is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
          from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
          having count(*) > 0)
     ], null);
@@ -266,16 +266,16 @@ as $$
     where r.status = 'running'
       and not exists (select from jobs j where j.stage_run_id = r.id and j.parent_job_id is null and j.status <> all (_ended_statuses()))
     union all
-    select 'the balance of a wallet is the sum of its ledger', null, format('%s has %s, its ledger %s', w.owner, w.balance, l.amount)
+    select 'the balance of a wallet is the sum of its ledger', null, format('%s has %s, its ledger %s', w.owner, _dollars(w.balance), _dollars(l.amount))
     from wallets w
     cross join lateral (select coalesce(sum(l.amount), 0) as amount from ledger l where l.owner = w.owner) as l
     where w.balance <> l.amount
     union all
-    select 'a ledger without a wallet comes to nothing', null, format('that of %s comes to %s', l.owner, l.amount)
+    select 'a ledger without a wallet comes to nothing', null, format('that of %s comes to %s', l.owner, _dollars(l.amount))
     from (select l.owner, sum(l.amount) as amount from ledger l group by l.owner) as l
     where l.amount <> 0 and not exists (select from wallets w where w.owner = l.owner)
     union all
-    select 'a wallet holds what its open calls hold', null, format('%s holds %s, its calls %s', w.owner, w.held, calls.held)
+    select 'a wallet holds what its open calls hold', null, format('%s holds %s, its calls %s', w.owner, _dollars(w.held), _dollars(calls.held))
     from wallets w
     cross join lateral (
         select coalesce(sum(-h.amount), 0) as held
@@ -295,7 +295,7 @@ as $$
     left join ledger h on h.call_id = c.id and h.kind = 'hold'
     where c.payer is distinct from h.owner
     union all
-    select 'what was charged and what is unbilled is what a call cost', c.id, format('%s and %s of %s', paid.amount, c.unbilled, c.cost)
+    select 'what was charged and what is unbilled is what a call cost', c.id, format('%s and %s of %s', _dollars(paid.amount), _dollars(c.unbilled), _dollars(c.cost))
     from model_calls c
     cross join lateral (select -sum(l.amount) as amount from ledger l where l.call_id = c.id) as paid
     where c.held is not null and c.outcome <> 'open' and paid.amount + c.unbilled <> c.cost
@@ -303,14 +303,14 @@ as $$
       and not (paid.amount > c.cost and exists (select from ledger l where l.owner = c.payer and l.kind = 'closing'))
     union all
     select 'a budget counts what its calls hold and have cost', b.session_id,
-           format('%s and %s, its calls %s and %s', b.held, b.spent, calls.held, calls.cost)
+           format('%s and %s, its calls %s and %s', _dollars(b.held), _dollars(b.spent), _dollars(calls.held), _dollars(calls.cost))
     from budgets b
     cross join lateral (
         select coalesce(sum(c.held) filter (where c.outcome = 'open'), 0) as held, coalesce(sum(c.cost), 0) as cost
         from jobs j join model_calls c on c.job_id = j.id where j.session_id = b.session_id) as calls
     where (b.held, b.spent) <> (calls.held, calls.cost)
     union all
-    select 'a job whose call can be paid does not wait for funds', u.job_id, format('%s are needed, and there', u.needed)
+    select 'a job whose call can be paid does not wait for funds', u.job_id, format('%s are needed, and there', _dollars(u.needed))
     from unfunded_jobs u
     join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
     where not u.is_paused and not u.is_due
@@ -321,7 +321,7 @@ as $$
     from jobs j
     where j.status = 'paused_nsf' and not exists (select from unfunded_jobs u where u.job_id = j.id)
     union all
-    select 'a call costs no more than was held for it', c.id, format('%s micro-dollars of %s are unbilled', c.unbilled, c.cost)
+    select 'a call costs no more than was held for it', c.id, format('%s of %s are unbilled', _dollars(c.unbilled), _dollars(c.cost))
     from model_calls c
     where c.unbilled > 0
     union all

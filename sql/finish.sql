@@ -26,7 +26,7 @@ begin
         raise exception 'finish reason "%" is not known', coalesce(complete_job.finish_reason, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Known: stop, length, content_filter, tool_use, error, unknown.';
     end if;
-    perform _check_usage(complete_job.usage);
+    perform _check_usage(complete_job.job, complete_job.claim_id, complete_job.usage);
     heard := _read_answer(complete_job.job, complete_job.finish_reason, complete_job.answer);
     if heard ? 'gap' then
         raise exception '% is missing, which the answer is to go on from', heard ->> 'gap'
@@ -46,9 +46,9 @@ $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
     'Finishes a claimed job with the answer of its model (a plan job plans, and needs none); returns its new status, or stale when the claim is no longer the job''s.';
 
--- What was consumed is said in whole numbers and under these names, parts no more than the whole, or not at all.
-create function _check_usage(usage jsonb) returns void
-    language plpgsql immutable
+-- What was consumed is said in whole numbers and under these names, parts no more than the whole, or not at all; and of a call that was opened.
+create function _check_usage(job uuid, claim bigint, usage jsonb) returns void
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
@@ -67,6 +67,14 @@ begin
         raise exception 'usage cannot be %', usage
             using errcode = 'invalid_parameter_value',
                   hint = 'input_tokens are all that was read, those from a cache and into one among them; output_tokens all that was written, with those only thought.';
+    end if;
+    if ((usage ->> 'input_tokens')::numeric > 0 or (usage ->> 'output_tokens')::numeric > 0)
+        and exists (select from jobs j where j.id = job and j.claim_id = claim)
+        and not exists (select from model_calls c where c.job_id = job and c.claim_id = claim) then
+        raise exception 'job "%" has used nothing: it was not asked for', job
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = 'What a call may cost is held before it leaves, and what it cost is recorded with it.',
+                  hint = 'dialectic.job_request(job, claim_id) opens the call. A text that no model was called for is handed in without usage.';
     end if;
 end
 $$;
@@ -88,7 +96,7 @@ begin
         raise exception 'retry_after cannot be %', fail_job.retry_after
             using errcode = 'invalid_parameter_value', hint = 'Give a time from 0 to 30 days.';
     end if;
-    perform _check_usage(fail_job.usage);
+    perform _check_usage(fail_job.job, fail_job.claim_id, fail_job.usage);
     return _keep_one(
         fail_job.job, fail_job.claim_id, null, null, fail_job.usage, fail_job.class, coalesce(fail_job.message, 'no message given'),
         (extract(epoch from fail_job.retry_after) * 1000)::bigint, '{}');

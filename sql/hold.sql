@@ -161,21 +161,22 @@ declare
 begin
     select w.* into wallet from wallets w where w.owner = job.owner and job.needed > w.balance + w.held;
     if found then
-        lacks := lacks || format('the wallet of %s has $%s', wallet.owner, round((wallet.balance + wallet.held) / 1000000.0, 6));
+        lacks := lacks || format('the wallet of %s has %s', wallet.owner, _dollars(wallet.balance + wallet.held));
         helping := helping || format('dialectic.top_up(%L, %s, idempotency_key) or more (for admins)', wallet.owner,
                                      job.needed - wallet.balance - wallet.held);
     end if;
     select b.* into budget from budgets b where b.session_id = job.session_id and job.needed > b.amount - b.spent;
     if found then
-        lacks := lacks || format('the budget of its session has $%s left of $%s', round(greatest(budget.amount - budget.spent, 0) / 1000000.0, 6),
-                                 round(budget.amount / 1000000.0, 6));
+        lacks := lacks || format('the budget of its session has %s left of %s', _dollars(greatest(budget.amount - budget.spent, 0)),
+                                 _dollars(budget.amount));
         helping := helping || format('dialectic.set_budget(%L, %s) or more', job.session_id, budget.spent + job.needed);
     end if;
     if lacks = '{}' or job.is_paused then
         helping := helping || format('dialectic.resume(%L)', job.session_id);
     end if;
-    problem := format('%sno funds: its call may cost $%s and %s', case when job.is_paused then 'paused by a person, and ' else '' end,
-                      round(job.needed / 1000000.0, 6), coalesce(nullif(array_to_string(lacks, ', '), ''), 'there was less'));
+    problem := case when job.is_paused and lacks = '{}' then format('paused by a person: there is money for its call, which may cost %s', _dollars(job.needed))
+                    else format('%sno funds: its call may cost %s and %s', case when job.is_paused then 'paused by a person, and ' else '' end,
+                                _dollars(job.needed), coalesce(nullif(array_to_string(lacks, ', '), ''), 'there was less')) end;
     hint := array_to_string(helping, ' and ') || case cardinality(helping) when 1 then ' lets it go on' else ' let it go on' end
             || format('; dialectic.explain_total(%L) tells what all of the session is to cost', job.session_id);
 end

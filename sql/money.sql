@@ -72,6 +72,14 @@ end
 $$;
 create trigger _refuse_ledger_change before update or delete or truncate on ledger for each statement execute function _refuse_ledger_change();
 
+-- An amount as people read it.
+create function _dollars(amount numeric) returns text
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select '$' || round(amount / 1000000.0, 6)
+$$;
+
 create function _check_amount(field text, amount bigint, smallest bigint) returns void
     language plpgsql immutable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -83,7 +91,7 @@ begin
                   hint = format('Amounts are whole micro-dollars, from %s to 1000000000000000: 1000000 is one dollar.', smallest);
     end if;
     if amount between 1 and 999 then
-        raise notice '% of % is $%: amounts are whole micro-dollars, and 1000000 is one dollar', field, amount, round(amount / 1000000.0, 6);
+        raise notice '% of % is %: amounts are whole micro-dollars, and 1000000 is one dollar', field, amount, _dollars(amount);
     end if;
 end
 $$;
@@ -143,17 +151,20 @@ declare
     wallet wallets;
     known  ledger;
 begin
-    perform _check_amount('amount', top_up.amount, 1);
     perform _refuse_null('idempotency_key', coalesce(top_up.idempotency_key, '') = '');
+    perform _check_key(top_up.idempotency_key);
+    perform _check_amount('amount', top_up.amount, 1);
     perform _require_read_committed();
     wallet := _locked_wallet(top_up.owner);
     select l.* into known from ledger l where l.owner = wallet.owner and l.idempotency_key = top_up.idempotency_key;
     if found then
         if known.amount <> top_up.amount then
             raise exception 'idempotency key "%" was used for another top-up', top_up.idempotency_key
-                using errcode = 'unique_violation', detail = format('It added %s, not %s.', known.amount, top_up.amount),
+                using errcode = 'unique_violation', detail = format('It added %s, not %s.', _dollars(known.amount), _dollars(top_up.amount)),
                       hint = 'Draw a new key for a new top-up.';
         end if;
+        raise notice 'idempotency key "%" was used already: nothing is added', top_up.idempotency_key
+            using detail = format('%s were added to the wallet of %s at %s.', _dollars(known.amount), wallet.owner, known.created_at);
         return wallet.balance;
     end if;
     insert into ledger (owner, kind, amount, idempotency_key) values (wallet.owner, 'top_up', top_up.amount, top_up.idempotency_key);
@@ -177,7 +188,7 @@ begin
     if set_budget.amount is null then
         delete from budgets b where b.session_id = owned.id;
     else
-        perform _check_amount('budget', set_budget.amount, 0);
+        perform _check_amount('amount', set_budget.amount, 0);
         insert into budgets as b (session_id, amount, spent, held)
         select owned.id, set_budget.amount, coalesce(sum(c.cost), 0), coalesce(sum(c.held) filter (where c.outcome = 'open'), 0)
         from jobs j join model_calls c on c.job_id = j.id where j.session_id = owned.id
@@ -204,7 +215,7 @@ begin
     wallet := _locked_wallet(close_wallet.owner);
     if wallet.held > 0 then
         raise exception 'calls of owner "%" are under way', wallet.owner
-            using errcode = 'object_in_use', detail = format('They hold %s of its wallet.', wallet.held),
+            using errcode = 'object_in_use', detail = format('They hold %s of its wallet.', _dollars(wallet.held)),
                   hint = 'Wait until they are over, or end them with dialectic.pause(session) or dialectic.cancel(session).';
     end if;
     insert into ledger (owner, kind, amount) values (wallet.owner, 'closing', -wallet.balance);

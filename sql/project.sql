@@ -97,6 +97,7 @@ begin
                                   pg_size_pretty(octet_length(create_project.prompt)::bigint), pg_size_pretty(most::bigint)),
                   hint = 'Add reference material with dialectic.add_resource(project, name, content).';
     end if;
+    perform _check_key(create_project.idempotency_key);
     if coalesce(btrim(create_project.name), '') = '' or length(create_project.name) > 200 then
         raise exception 'the name of a project must have 1 to 200 characters'
             using errcode = 'invalid_parameter_value', hint = 'Give name => a short title.';

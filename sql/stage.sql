@@ -51,6 +51,7 @@ declare
     retries integer := coalesce(generate.max_retries, (get_config('job_default_max_retries') #>> '{}')::integer);
     opened  stage_runs;
 begin
+    perform _check_key(generate.idempotency_key);
     select r.* into opened from stage_runs r where r.session_id = owned.id and generate.idempotency_key = any (r.idempotency_keys);
     if found then
         return query
@@ -232,7 +233,7 @@ begin
         else
             perform _notify(
                 closed.session_id, null, 'stage_completed', format('%s is complete', closed.stage),
-                format('%s models delivered.', closed.delivered),
+                format('%s delivered.', _some(closed.delivered, 'model')),
                 jsonb_build_object('stage', closed.stage, 'iteration', closed.iteration, 'models', closed.delivered));
             perform _advance(s.id) from sessions s where s.id = closed.session_id and s.status = 'active';
         end if;

@@ -78,7 +78,7 @@ end
 $$;
 
 -- Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, null when none is coming.
-create function _next_due(with_test_jobs boolean, full_lanes text[]) returns double precision
+create function _next_due(claimer text, with_test_jobs boolean, full_lanes text[]) returns double precision
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -111,6 +111,10 @@ begin
         union all
         -- What there is money for again, but whose session somebody held, is looked at again.
         (select '', _now() + interval '1 second' from unfunded_jobs u where u.is_due limit 1)
+        union all
+        -- And so is what a claimer has left behind that is gone.
+        (select '', _now() + interval '1 second'
+         from claimers c where c.name <> _next_due.claimer and not _claimer_lives(c.name) limit 1)
     ) as first
     left join _model_clocks c on c.model = first.lane
     where c.paused_reason is null or c.is_stood_in_for;
@@ -146,6 +150,7 @@ begin
         call dialectic._nap(20);
     end loop;
     if state.problem is not null then
+        raise notice '%', dialectic._receipt(session);
         raise exception '%', state.problem
             using errcode = 'object_not_in_prerequisite_state', detail = state.detail, hint = state.hint;
     end if;
@@ -172,16 +177,40 @@ declare
     seen sessions := _seen_session(_receipt.session);
 begin
     return (
-        select format('%s, %s, %s tokens read and %s written, $%s, %s',
+        select format('%s, %s%s, %s tokens read and %s written, %s, %s%s',
                       _some((select count(*) from documents d where d.session_id = seen.id), 'document'), _some(count(*), 'call'),
-                      coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), round(coalesce(sum(c.cost), 0) / 1000000.0, 6),
-                      date_trunc('milliseconds', (
-                          -- The time that stages took, not the time that people took between them.
-                          select coalesce(sum(coalesce(r.completed_at, (select max(l.completed_at) from jobs l where l.stage_run_id = r.id), _now()) - r.started_at), '0')
-                          from stage_runs r where r.session_id = seen.id and r.started_at is not null)))
+                      ' (' || nullif(count(*) filter (where c.outcome <> 'answered'), 0) || ' not answered)',
+                      coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), _dollars(coalesce(sum(c.cost), 0)),
+                      date_trunc('milliseconds', _time_taken(seen.id)), '; failed: ' || (
+                          select string_agg(distinct r.model, ', ') from jobs r
+                          where r.session_id = seen.id and r.parent_job_id is null and r.status in ('failed', 'retry_loop_failed')))
         from jobs j
         join model_calls c on c.job_id = j.id
         where j.session_id = seen.id);
+end
+$$;
+
+-- The time that stages took, and what was done again in them later; not the time that people took in between.
+create function _time_taken(session uuid) returns interval
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    seen sessions := _seen_session(_time_taken.session);
+begin
+    return (
+        select coalesce(sum(upper(span) - lower(span)), '0')
+        from (
+            select unnest(range_agg(tstzrange(t.begun, greatest(t.begun, t.ended)))) as span
+            from (
+                select r.started_at as begun, coalesce(r.completed_at, (select max(l.completed_at) from jobs l where l.stage_run_id = r.id), _now()) as ended
+                from stage_runs r
+                where r.session_id = seen.id and r.started_at is not null
+                union all
+                select j.started_at, coalesce(j.completed_at, _now())
+                from stage_runs r
+                join jobs j on j.stage_run_id = r.id and j.started_at > r.completed_at
+                where r.session_id = seen.id) as t) as spans);
 end
 $$;
 
@@ -215,8 +244,8 @@ begin
         select from jobs j where j.session_id = seen.id and (j.status = any (_ready_statuses()) or j.status = 'processing')));
     detail := format('%s unfinished, %s paused.', _some(live, 'job'), paused);
     if finished and exists (select from jobs j where j.session_id = seen.id and j.status = 'paused_nsf') then
-        problem := format('session "%s" is out of funds', seen.id);
-        select format('%s paused; the dearest: %s.', _some(paused, 'job'), w.problem), w.hint || '.' into detail, hint
+        select format('session "%s" is %s', seen.id, case when u.is_paused then 'paused' else 'out of funds' end),
+               format('%s paused; the dearest: %s.', _some(paused, 'job'), w.problem), w.hint || '.' into problem, detail, hint
         from unfunded_jobs u
         join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
         cross join _want_of_funds(u) as w

@@ -174,7 +174,13 @@ impl Calls {
     pub(crate) fn stop(&self, claim: ClaimId) {
         if let Some(line) = self.under_way.get(&claim) {
             line.stop.ask();
+            self.callers.withdraw(|task| matches!(task, Task::Call(id, ..) if *id == claim));
         }
+    }
+
+    /// Whether a call waits for a thread, which could not be started.
+    pub(crate) fn waits_for_a_thread(&self) -> bool {
+        self.callers.is_short_of_threads()
     }
 
     /// What the threads have done since the last time.
@@ -182,6 +188,7 @@ impl Calls {
         let mut rung = [0u8; 64];
         while matches!((&self.ear).read(&mut rung), Ok(n) if n > 0) {}
         self.bell.heard();
+        self.callers.tend();
         self.receiver.try_iter().collect()
     }
 

@@ -35,6 +35,8 @@ const STEPS: usize = 3;
 const LITTLE: usize = 16;
 /// How often calls that wait for money look for it, when none of this claimer gave any back.
 const MONEY: Duration = Duration::from_millis(250);
+/// How often a thread is tried again to be started for calls that wait for one.
+const THREAD: Duration = Duration::from_secs(1);
 /// How often a turn claims again because what it planned can be claimed at once.
 const ROUNDS: usize = 3;
 
@@ -74,6 +76,11 @@ impl Engine {
         })
     }
 
+    /// The name it claims by.
+    pub(crate) fn claimer(&self) -> &str {
+        &self.claimer
+    }
+
     /// The socket that rings when a thread is done with something.
     pub(crate) fn socket(&self) -> i32 {
         self.calls.socket()
@@ -101,11 +108,12 @@ impl Engine {
 
     /// The lanes of which nothing more may be claimed now.
     pub(crate) fn full_lanes(&self) -> Vec<String> {
-        let lanes = self.gate.lanes(|| self.hand.before_the_gate());
+        let lanes = self.gate.lanes(|| self.hand.before_the_gate(&self.held));
         lanes.into_iter().filter(|(_, room)| *room == 0).map(|(lane, _)| lane).collect()
     }
 
-    /// How long nothing happens unless somebody says so: until a provider has room again, or what is being said is put down.
+    /// How long nothing happens unless somebody says so: until a provider has room again, what is being said is put down, or money or a
+    /// thread is looked for.
     pub(crate) fn rest(&self, full: &[String]) -> Option<Duration> {
         if news::is_there() {
             return Some(Duration::ZERO);
@@ -119,7 +127,8 @@ impl Engine {
             .iter()
             .any(|ready| ready.is_short)
             .then(|| self.money_due.saturating_duration_since(Instant::now()));
-        self.gate.next(full, &self.hand.ready).into_iter().chain(flush).chain(money).min()
+        let thread = self.calls.waits_for_a_thread().then_some(THREAD);
+        self.gate.next(full, &self.hand.ready).into_iter().chain(flush).chain(money).chain(thread).min()
     }
 
     /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
@@ -289,7 +298,7 @@ impl Engine {
             if room == 0 || (round > 0 && planned.outcomes.is_empty()) || !planned.left.is_empty() {
                 break;
             }
-            let narrow = self.gate.lanes(|| self.hand.before_the_gate());
+            let narrow = self.gate.lanes(|| self.hand.before_the_gate(&self.held));
             let (batch, claims) = claim::take(&self.claimer, room, &self.held, &narrow, self.hand.poor())?;
             if !claims.is_empty() {
                 let claims = claims.iter().map(|claim| claim.id).collect();

@@ -149,9 +149,11 @@ impl Hand {
         places.into_iter().find(|(is_there, _)| *is_there).map_or(Thing::Nothing, |(_, thing)| thing)
     }
 
-    /// How many calls of each provider are claimed and have not been let through the gate.
-    pub(crate) fn before_the_gate(&self) -> HashMap<&str, usize> {
-        let is_before = |ready: &&Ready| ready.ticket.is_none() && !ready.is_short;
+    /// How many calls of each provider are claimed and have not been let through the gate; those of sessions that somebody else holds are in
+    /// nobody's way.
+    pub(crate) fn before_the_gate(&self, held: &HashSet<Uuid>) -> HashMap<&str, usize> {
+        let is_before =
+            |ready: &&Ready| ready.ticket.is_none() && !ready.is_short && !held.contains(&ready.claim.session);
         let waiting = self.ready.iter().filter(is_before).map(|ready| &ready.model);
         let mut counts = HashMap::new();
         for model in self.rendering.values().map(|rendering| &rendering.model).chain(waiting) {

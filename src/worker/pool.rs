@@ -45,7 +45,7 @@ pub(super) struct Manner<Task, Done> {
     /// How far its threads stand back behind the main thread, as `nice` counts it.
     pub(super) courtesy: i32,
     pub(super) run: fn(Task) -> Done,
-    /// What becomes of a task when there is no thread and none can be started.
+    /// What becomes of a task when there is no thread and none can be started, or that is withdrawn before one has taken it.
     pub(super) refuse: fn(Task, &std::io::Error) -> Done,
 }
 
@@ -93,6 +93,31 @@ impl<Task: Send + 'static, Done: Send + 'static> Pool<Task, Done> {
         }
     }
 
+    /// Tries again to start a thread where tasks wait for one.
+    pub(super) fn tend(&self) {
+        let state = lock(&self.0.state);
+        if state.tasks.len() > state.idle && state.threads < self.0.manner.most {
+            drop(self.0.start_one(state));
+        }
+    }
+
+    /// Whether tasks wait for a thread.
+    pub(super) fn is_short_of_threads(&self) -> bool {
+        let state = lock(&self.0.state);
+        state.tasks.len() > state.idle
+    }
+
+    /// Refuses a task if no thread has taken it yet.
+    pub(super) fn withdraw(&self, which: impl Fn(&Task) -> bool) {
+        let mut state = lock(&self.0.state);
+        let task = state.tasks.iter().position(which).and_then(|at| state.tasks.remove(at));
+        drop(state);
+        if let Some(task) = task {
+            let stopped = std::io::Error::other("it was stopped before there was one");
+            self.0.report((self.0.manner.refuse)(task, &stopped));
+        }
+    }
+
     pub(super) fn close(&self) {
         let mut state = lock(&self.0.state);
         state.is_closed = true;
@@ -123,8 +148,7 @@ impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
         stand_back(self.manner.courtesy);
         let mut state = lock(&self.state);
         loop {
-            state.idle -= 1;
-            while state.tasks.len() > state.idle + 1 && state.threads < self.manner.most {
+            while state.tasks.len() > state.idle && state.threads < self.manner.most {
                 let (after, started) = self.start_one(state);
                 state = after;
                 if started.is_err() {
@@ -132,13 +156,13 @@ impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
                 }
             }
             if let Some(task) = state.tasks.pop_front() {
+                state.idle -= 1;
                 drop(state);
                 self.report((self.manner.run)(task));
                 state = lock(&self.state);
                 state.idle += 1;
                 continue;
             }
-            state.idle += 1;
             let (rested, is_in_vain) = self.rest(state);
             state = rested;
             if state.is_closed || is_in_vain && state.threads > 1 {

@@ -77,7 +77,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
             held_up_since = None;
             let full = engine.full_lanes();
             let asked = full.clone();
-            let due = host.run(|| claim::next_due(true, asked))?.map(Duration::from_secs_f64);
+            let due = host.run(|| claim::next_due(engine.claimer(), true, asked))?.map(Duration::from_secs_f64);
             let room = engine.rest(&full);
             match due.into_iter().chain(room).min().filter(|due| left > 0 && *due <= PATIENCE) {
                 // What is due and was not claimed is held by somebody else.

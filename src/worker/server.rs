@@ -184,7 +184,11 @@ impl Worker {
         }
         let full = engine.full_lanes();
         let asked = full.clone();
-        let due = self.transaction(|| claim::next_due(false, asked)).ok().flatten().map(Duration::from_secs_f64);
+        let due = self
+            .transaction(|| claim::next_due(engine.claimer(), false, asked))
+            .ok()
+            .flatten()
+            .map(Duration::from_secs_f64);
         let room = engine.rest(&full);
         // With threads all busy, what is due waits for one of them; with none busy, somebody else holds it.
         let due = due.filter(|due| engine.is_idle() || !due.is_zero()).map(|due| due.max(HELD_UP));

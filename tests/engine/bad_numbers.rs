@@ -152,6 +152,15 @@ fn an_answer_comes_with_a_usage_that_makes_sense() {
     refused_with(&mut client, "select dialectic.complete_job($1, $2, null)", &[&job, &claim], "22004", "answer");
     assert_eq!(mark(&mut client), before);
     let usage = r#"{"input_tokens": 5, "output_tokens": 7, "cached_tokens": null}"#;
+    // Nothing was used by a job that nobody has asked for.
+    for said in [
+        complete.replace('?', usage),
+        format!("select dialectic.fail_job('{job}', {claim}, 'transient', 'no', null, '{usage}')"),
+    ] {
+        refused_with(&mut client, &said, &[], "55000", "it was not asked for");
+    }
+    assert_eq!(mark(&mut client), before);
+    client.query("select dialectic.job_request($1, $2)", &[&job, &claim]).expect("a request");
     assert_eq!(one::<String>(&mut client, &complete.replace('?', usage), &[]), "completed");
 }
 

@@ -175,12 +175,12 @@ const LAWS: [(&str, &str, &str); 38] = [
     (
         "a ledger without a wallet comes to nothing",
         "insert into dialectic.ledger (owner, kind, amount) values ('role:nobody', 'opening', 7) returning null::uuid",
-        "that of role:nobody comes to 7",
+        "that of role:nobody comes to $0.000007",
     ),
     (
         "a wallet holds what its open calls hold",
         "update dialectic.wallets set held = 7 returning null::uuid",
-        "role:postgres holds 7, its calls 0",
+        "role:postgres holds $0.000007, its calls $0.000000",
     ),
     (
         "a call is settled when it is closed, and not before",
@@ -199,12 +199,12 @@ const LAWS: [(&str, &str, &str); 38] = [
         "what was charged and what is unbilled is what a call cost",
         "with spent as (update dialectic.budgets set spent = spent + 1) \
          update dialectic.model_calls c set cost = cost + 1 from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
-        "and 0 of",
+        "and $0.000000 of",
     ),
     (
         "a budget counts what its calls hold and have cost",
         "update dialectic.budgets set held = 3 returning session_id",
-        "3 and",
+        "$0.000003 and",
     ),
     (
         "a job whose call can be paid does not wait for funds",
@@ -212,7 +212,7 @@ const LAWS: [(&str, &str, &str); 38] = [
               paused as (update dialectic.jobs set status = 'paused_nsf' where status = 'pending' returning id, session_id) \
          insert into dialectic.unfunded_jobs (job_id, session_id, owner, purse, needed) \
          select id, session_id, 'role:postgres', 'wallet', 5 from paused returning job_id",
-        "5 are needed, and there",
+        "$0.000005 are needed, and there",
     ),
     (
         "a job without funds is listed with what it needs",
@@ -225,7 +225,7 @@ const LAWS: [(&str, &str, &str); 38] = [
         "with spent as (update dialectic.budgets set spent = spent + 5) \
          update dialectic.model_calls c set cost = cost + 5, unbilled = 5 \
          from dialectic.jobs j where j.id = c.job_id and j.step_key = 'final' returning c.id",
-        "5 micro-dollars of",
+        "$0.000005 of",
     ),
     (
         "the provider of a model exists",

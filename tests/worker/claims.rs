@@ -9,7 +9,7 @@ use std::time::Duration;
 fn a_starting_worker_leaves_the_claims_of_a_living_run_pending_alone() {
     let (server, mut client) = Server::serving("");
     switch(&mut client, false);
-    model(&mut client, "slow", "4000");
+    model(&mut client, "slow", "15000");
     single_calls(&mut client, "slow", 2);
     let mut caller = server.connect("law");
     let running = std::thread::spawn(move || caller.batch_execute("call dialectic.run_pending()"));
@@ -59,4 +59,23 @@ fn a_run_pending_leaves_the_claims_of_a_living_worker_alone() {
         &[],
     );
     assert_eq!(claimers, ["2 sim-a run_pending", "2 slow worker"]);
+}
+
+#[test]
+fn claims_of_a_dead_worker_are_free_soon_after_nobody_holds_their_sessions() {
+    let (server, mut client) = Server::serving("");
+    model(&mut client, "endless", "600000");
+    single_calls(&mut client, "endless", 3);
+    in_flight(&mut client, 3);
+    let mut holder = server.connect("law");
+    holder.batch_execute("begin; select from dialectic.sessions for update").expect("locks");
+    let pid = worker(&mut client);
+    client.execute("select pg_terminate_backend($1, 5000)", &[&pid]).expect("pg_terminate_backend");
+    soon("another worker has come", || worker(&mut client).is_some_and(|now| Some(now) != pid));
+    remains(Duration::from_millis(1_500), "they are not free", || one::<i64>(&mut client, OPEN_CALLS, &[]) == 3);
+    holder.batch_execute("commit").expect("commit");
+    within(Duration::from_secs(8), "they are free, and called again", || {
+        column::<String>(&mut client, OUTCOMES, &[]) == ["3 lost", "3 open"]
+    });
+    assert_sound(&mut client);
 }

@@ -52,6 +52,31 @@ fn who_holds_a_session_with_many_jobs_delays_nobody_else() {
 }
 
 #[test]
+fn who_holds_a_session_keeps_nobody_else_from_a_provider_with_little_room() {
+    let (server, mut client) = Server::serving("");
+    client
+        .batch_execute(
+            "select dialectic.add_provider('narrow', 'simulator', max_concurrency => 1); select dialectic.add_model('tight', 'narrow')",
+        )
+        .expect("a provider with little room");
+    switch(&mut client, false);
+    single_calls(&mut client, "tight", 2);
+    // Planned, so that only their calls are left, and that of the first comes first.
+    let planned = "select count(dialectic.complete_job(id, claim_id)) from dialectic.claim_jobs('outside', 2)";
+    assert_eq!(one::<i64>(&mut client, planned, &[]), 2);
+    let first: Uuid =
+        one(&mut client, "select session_id from dialectic.ready_jobs order by turn, job_id limit 1", &[]);
+    let mut holder = server.connect("law");
+    holder.batch_execute("begin").expect("begin");
+    holder.query("select from dialectic.sessions where id = $1 for update", &[&first]).expect("a lock");
+    switch(&mut client, true);
+    let completed = "select count(*) from dialectic.sessions where status = 'completed'";
+    soon("the other is called", || one::<i64>(&mut client, completed, &[]) == 1);
+    holder.batch_execute("commit").expect("commit");
+    all_completed(&mut client, Duration::from_secs(20));
+}
+
+#[test]
 fn a_project_that_is_deleted_while_its_calls_are_in_flight_is_in_nobodys_way() {
     let (_server, mut client) = Server::serving("");
     model(&mut client, "slow", "[300, 400]");

@@ -76,3 +76,31 @@ fn work_for_which_there_is_no_thread_at_all_goes_on_as_soon_as_there_is_one() {
     all_completed(&mut client, Duration::from_secs(20));
     assert_eq!(worker(&mut client), Some(pid));
 }
+
+#[test]
+fn a_call_that_waits_for_a_thread_can_be_cancelled_and_gets_one_as_soon_as_there_is_one() {
+    let (_server, mut client) = Server::serving("");
+    essay(&mut client, &["sim-a"]);
+    all_completed(&mut client, Duration::from_secs(20));
+    client.execute("select dialectic.open_wallet('role:postgres', 100000000)", &[]).expect("a wallet");
+    client
+        .batch_execute("select dialectic.add_model('endless', 'simulator', output_price => 1, settings => '{\"latency_ms\": 600000}')")
+        .expect("add_model");
+    let pid = worker(&mut client).expect("a worker");
+    // Those that were called for the essay are busy, or gone.
+    single_calls(&mut client, "endless", 8);
+    in_flight(&mut client, 8);
+    let_start_threads(pid, false);
+    // More than can have been left idle.
+    let run = "select dialectic.run('Why?', models => '{endless}', process => 'essay') from generate_series(1, 12)";
+    let waiting: Vec<Uuid> = column(&mut client, run, &[]);
+    in_flight(&mut client, 20);
+    client.execute("select dialectic.cancel(session) from unnest($1::uuid[]) as session", &[&waiting]).expect("cancel");
+    in_flight(&mut client, 8);
+    essay(&mut client, &["sim-a"]);
+    in_flight(&mut client, 9);
+    let_start_threads(pid, true);
+    let completed = "select count(*) from dialectic.sessions where status = 'completed'";
+    soon("it has found a thread", || one::<i64>(&mut client, completed, &[]) == 2);
+    assert_sound(&mut client);
+}

@@ -37,6 +37,12 @@ impl Engine {
                 ready.purse = Some(purse.clone());
                 waiting.push_back(ready);
             } else if !done.tried.contains(&ready.claim.id) {
+                // No place is kept for who cannot take it.
+                if done.held.contains(&ready.claim.session)
+                    && let Some(ticket) = ready.ticket.take()
+                {
+                    self.gate.give_back(ticket);
+                }
                 waiting.push_back(ready);
             } else if let Some(ticket) = ready.ticket {
                 self.gate.give_back(ticket);

@@ -166,6 +166,9 @@ fn what_a_person_has_paused_is_not_set_going_by_money() {
     work(&mut client);
     assert_eq!(one::<i64>(&mut client, NSF, &[]), 1);
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]), 0);
+    let error = refused(&mut client, "call dialectic.wait($1)", &[&session]);
+    assert!(error.message().ends_with("is paused"), "{error:?}");
+    assert!(error.detail().is_some_and(|detail| detail.contains("there is money for its call")), "{error:?}");
     assert_eq!(one::<i32>(&mut client, "select dialectic.resume($1)", &[&session]), 1);
     work(&mut client);
     assert_eq!(session_status(&mut client, session), "completed");
@@ -276,6 +279,6 @@ fn who_is_short_of_money_is_told_to_admins_alone() {
     client.execute("select dialectic.grant_user('law_health_user')", &[]).expect("grant_user");
     let problems = "select array_to_string(problems, '; ') from dialectic.health()";
     let (told, seen): (String, String) = (one(&mut user, problems, &[]), one(&mut client, problems, &[]));
-    assert!(told.contains("wait for funds") && !told.contains(OWNER), "{told}");
+    assert!(told.contains("1 job waits for funds") && !told.contains(OWNER), "{told}");
     assert!(seen.contains(OWNER), "{seen}");
 }

@@ -58,12 +58,14 @@ fn a_key_belongs_to_its_owner() {
 fn odd_amounts_keys_and_owners_are_refused() {
     let (_database, mut client) = funded(100);
     let before = mark(&mut client);
+    let long = (0..1_001).map(|n: u32| char::from(b'a' + (n * n % 23) as u8)).collect::<String>();
     for (owner, amount, key) in [
         (Some(OWNER), Some(0_i64), Some("key")),
         (Some(OWNER), Some(-5), Some("key")),
         (Some(OWNER), None, Some("key")),
         (Some(OWNER), Some(i64::MAX), Some("key")),
         (Some(OWNER), Some(5), None),
+        (Some(OWNER), Some(5), Some(long.as_str())),
         (Some("role:nobody"), Some(5), Some("key")),
         (None, Some(5), Some("key")),
     ] {

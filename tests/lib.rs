@@ -1,7 +1,8 @@
 //! The ground that laws from outside stand on: a real server, a database of its own for each test, errors taken apart.
 //!
 //! `dev/cluster run` gives the server (PGHOST, PGPORT, PGUSER). Databases are copied from one that has the extension, made
-//! once per process, and dropped when the test ends. Nothing here waits by sleeping: `eventually` looks until a deadline.
+//! once per process, and dropped when the test ends. Nothing here hopes that a while is long enough: `eventually` looks again
+//! and again until a deadline.
 
 pub mod provider;
 pub mod server;
@@ -188,7 +189,7 @@ pub fn eventually_within(patience: Duration, what: &str, mut condition: impl FnM
     let until = Instant::now() + patience;
     while !condition() {
         assert!(Instant::now() < until, "{what}: not within {patience:?}");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -33,7 +33,7 @@ fn in_background(mut client: Client, statement: &'static str) -> JoinHandle<(Cli
 fn two_at_once_share_the_work_and_leave_each_others_claims_alone() {
     let database = Database::by_hand();
     let mut client = database.connect();
-    latency(&mut client, "slow", 5_000);
+    latency(&mut client, "slow", 10_000);
     let plan = "select dialectic.complete_job(c.id, c.claim_id) from dialectic.claim_jobs('planner', 10) c";
     for _ in 0..2 {
         generated(&mut client, &["slow"]);

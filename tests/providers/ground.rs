@@ -132,6 +132,6 @@ pub(crate) fn worked(client: &mut Client) {
                         where j.status in ('pending', 'retrying', 'processing') limit 5";
             panic!("the worker has not worked the queue: {:#?}", column::<String>(client, left, &[]));
         }
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

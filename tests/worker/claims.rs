@@ -42,7 +42,7 @@ fn a_starting_worker_leaves_the_claims_of_a_living_run_pending_alone() {
 #[test]
 fn a_run_pending_leaves_the_claims_of_a_living_worker_alone() {
     let (_server, mut client) = Server::serving("");
-    model(&mut client, "slow", "4000");
+    model(&mut client, "slow", "12000");
     single_calls(&mut client, "slow", 2);
     in_flight(&mut client, 2);
     switch(&mut client, false);

@@ -9,7 +9,7 @@ use std::time::Duration;
 fn a_hundred_thousand_signals_lose_none_of_500_calls() {
     let (server, mut client) = Server::serving("dialectic.max_concurrent_calls = 500");
     let pid = worker(&mut client).expect("a worker");
-    model(&mut client, "slow", "[5000, 8000]");
+    model(&mut client, "slow", "[12000, 15000]");
     reading(&mut client, "slow", 500);
     in_flight(&mut client, 500);
     for burst in 0..1000 {
@@ -24,7 +24,7 @@ fn a_hundred_thousand_signals_lose_none_of_500_calls() {
         }
     }
     assert!(one::<i64>(&mut client, OPEN_CALLS, &[]) > 0, "the calls ended before the signals did");
-    all_completed(&mut client, Duration::from_secs(30));
+    all_completed(&mut client, Duration::from_secs(60));
     assert_eq!(column::<String>(&mut client, OUTCOMES, &[]), ["500 answered"]);
     assert_eq!(worker(&mut client), Some(pid));
     assert_eq!(server.beginnings().len(), 1, "the server did not go down");

@@ -36,14 +36,29 @@ create function count_message_tokens(messages jsonb, model text) returns bigint
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    odd bigint;
 begin
     perform _refuse_null('messages', count_message_tokens.messages is null);
+    if jsonb_typeof(count_message_tokens.messages) = 'array' then
+        select m.nth into odd
+        from jsonb_array_elements(count_message_tokens.messages) with ordinality as m(message, nth)
+        where not coalesce(m.message ->> 'role' in ('system', 'user', 'assistant') and jsonb_typeof(m.message -> 'content') = 'string', false)
+        order by m.nth
+        limit 1;
+    end if;
+    if odd is not null or jsonb_typeof(count_message_tokens.messages) <> 'array' then
+        raise exception 'these are no messages: %', case when odd is null then 'not a list' else format('number %s is none', odd) end
+            using errcode = 'invalid_parameter_value',
+                  detail = left(coalesce(count_message_tokens.messages -> (odd - 1)::integer, count_message_tokens.messages)::text, 200),
+                  hint = 'Give [{"role": "user", "content": "a text"}, …]; roles are system, user and assistant.';
+    end if;
     return (select _count_message_tokens(count_message_tokens.messages::text, m.tokenizer, m.api_model, m.factor, m.samples)
             from _measured_model(count_message_tokens.model) as m);
 end
 $$;
 comment on function count_message_tokens(jsonb, text) is
-    'How many tokens a model reads when it is sent these messages ([{"role", "content"}, …]), with what its format puts around them.';
+    'How many tokens a model reads when it is sent these messages ([{"role": "system, user or assistant", "content": "a text"}, …]), with what its format puts around them.';
 
 -- Keeps what claimers have learned; what was learned from more calls stays.
 create function _learn_ratios(models text[], factors double precision[], samples integer[]) returns void

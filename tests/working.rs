@@ -35,11 +35,11 @@ pub fn work(client: &mut Client) {
     }
 }
 
-/// Whether nobody inside the server works on a job, and none is due within half a minute.
+/// Whether nobody inside the server works on a job or has a claim that is over still listed, and none is due within half a minute.
 pub fn is_at_rest(client: &mut Client) -> bool {
     one(
         client,
-        "select not exists ( \
+        "select not exists (select from dialectic.claims where lease_until is null) and not exists ( \
              select from dialectic.jobs j \
              join dialectic.job_statuses s using (status) \
              left join dialectic._current_models m on m.name = j.model and j.kind = 'execute' \

@@ -79,6 +79,7 @@ impl Engine {
         self.held.extend(done.held);
         self.held.retain(|session| self.hand.has_of(*session));
         report.claimed += done.claimed;
-        report.is_busy |= kept + sent + done.claimed + done.planned > 0;
+        // Batches that are over are struck off at once, not when somebody wakes the worker again.
+        report.is_busy |= kept + sent + done.claimed + done.planned + self.hand.empty.len() > 0;
     }
 }

@@ -22,14 +22,37 @@ fn span(requests: &[Seen]) -> Duration {
 }
 
 /// What came of a storm.
+#[derive(Debug)]
 struct Storm {
     took: Duration,
     turned_away: usize,
+    /// How long the calls of the other provider took, and how long alone.
+    others: (Duration, Duration),
 }
 
-/// A storm against a provider with this limit, beside another that has none: its jobs are done, all with one attempt, and the other
-/// provider's calls took at most so many times as long as they do alone.
-fn storm(limit: Limit, configured: &str, slower: f64) -> Storm {
+impl Storm {
+    /// Whether the other provider's calls took more than so many times as long as they do alone.
+    fn slows_others(&self, at_most: f64) -> bool {
+        self.others.0 > self.others.1.mul_f64(at_most)
+    }
+
+    /// Whether it took a tenth longer than the limit leaves.
+    fn wastes_time(&self) -> bool {
+        self.took > least().mul_f64(1.1)
+    }
+}
+
+/// One of three storms is well: the machine may have stood still for a moment in one of them, and what is wrong is so in all.
+fn one_of_three(storm: impl Fn() -> Storm, is_well: impl Fn(&Storm) -> bool) {
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|last| !is_well(last)) {
+        assert!(seen.len() < 3, "{seen:#?}");
+        seen.push(storm());
+    }
+}
+
+/// A storm against a provider with this limit, beside another that has none: its jobs are done, all with one attempt.
+fn storm(limit: Limit, configured: &str) -> Storm {
     let (raging, calm, database) = (Provider::start(), Provider::start(), Database::new());
     let mut client = database.connect();
     process(&mut client);
@@ -56,7 +79,7 @@ fn storm(limit: Limit, configured: &str, slower: f64) -> Storm {
     let with = span(&calm.requests()[before.len()..]);
     let all = raging.requests();
     let answered: Vec<Seen> = all.iter().filter(|seen| seen.status == 200).cloned().collect();
-    let storm = Storm { took: span(&answered), turned_away: all.len() - answered.len() };
+    let storm = Storm { took: span(&answered), turned_away: all.len() - answered.len(), others: (with, without) };
     println!(
         "{CALLS} calls in {:.3} s, {} turned away; {OTHERS} others in {:.3} s, alone in {:.3} s",
         storm.took.as_secs_f64(),
@@ -65,7 +88,6 @@ fn storm(limit: Limit, configured: &str, slower: f64) -> Storm {
         without.as_secs_f64()
     );
     assert_eq!(answered.len(), CALLS as usize);
-    assert!(with <= without.mul_f64(slower), "the others took {with:?}, alone {without:?}");
     recorded(&mut client, session, storm.turned_away);
     storm
 }
@@ -94,24 +116,29 @@ fn least() -> Duration {
 
 #[test]
 fn a_limit_of_requests_that_is_known_is_used_up_to_a_tenth_and_nobody_is_charged() {
-    let storm = storm(limit(Unit::Requests, 1.0), ", requests_per_minute => 3600", 1.5);
-    assert!(storm.took <= least().mul_f64(1.1), "{:?} of {:?}", storm.took, least());
+    one_of_three(
+        || storm(limit(Unit::Requests, 1.0), ", requests_per_minute => 3600"),
+        |storm| !storm.wastes_time() && !storm.slows_others(1.5),
+    );
 }
 
 #[test]
 fn a_limit_of_tokens_that_is_known_is_used_up_to_a_tenth_and_nobody_is_charged() {
-    let storm = storm(limit(Unit::Tokens, TOKENS as f64), ", tokens_per_minute => 360000", 1.5);
-    assert!(storm.took <= least().mul_f64(1.1), "{:?} of {:?}", storm.took, least());
+    one_of_three(
+        || storm(limit(Unit::Tokens, TOKENS as f64), ", tokens_per_minute => 360000"),
+        |storm| !storm.wastes_time() && !storm.slows_others(1.5),
+    );
 }
 
 #[test]
 fn a_limit_that_is_not_known_is_learned_by_being_turned_away_and_nobody_is_charged() {
-    let storm = storm(limit(Unit::Requests, 1.0), "", 2.0);
-    assert!(storm.turned_away > 0, "nobody was turned away");
+    one_of_three(|| storm(limit(Unit::Requests, 1.0), ""), |storm| storm.turned_away > 0 && !storm.slows_others(2.0));
 }
 
 #[test]
 fn who_is_turned_away_asks_again_when_told_and_not_all_at_once() {
-    let storm = storm(limit(Unit::Requests, 1.0), "", 2.0);
-    assert!(storm.turned_away <= 2 * CALLS as usize, "{} requests were in vain", storm.turned_away);
+    one_of_three(
+        || storm(limit(Unit::Requests, 1.0), ""),
+        |storm| storm.turned_away <= 2 * CALLS as usize && !storm.slows_others(2.0),
+    );
 }

@@ -1,8 +1,8 @@
 //! Call threads: tasks in, results out. This file knows nothing of Postgres and never waits for a thread.
 //!
-//! Prompts and documents are rendered, models called and their answers read; a call has a thread of its own while it lasts, and waits for
-//! one where no more can be started. A thread that panics ends its own task and nothing else. Dropping the calls ends those that are under way without waiting for
-//! them.
+//! Prompts and documents are rendered, models called and their answers read; a call has a thread of its own while it lasts, and
+//! waits for one where no more can be started. A thread that panics ends its own task and nothing else. Dropping the calls ends
+//! those that are under way without waiting for them.
 
 use crate::worker::http::{Heard, Http, Route};
 use crate::worker::pool::{Bell, Manner, Pool};

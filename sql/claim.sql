@@ -76,6 +76,8 @@ create function _claim(
 as $$
 declare
     moment     timestamptz := _now();
+    -- A claimer inside the server works these alone (_claim_alone).
+    suspects   uuid[] := '{}';
     resting    text[] := _resting_models(moment) || array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1);
     floor      bigint;
     looked_at  integer := max_jobs;
@@ -99,6 +101,9 @@ begin
     end if;
     if exists (select from claimers c where c.name <> claimer) or exists (select from claims c where c.lease_until < moment) then
         perform _free_dead_claims(claimer);
+    end if;
+    if lease is null then
+        suspects := array(select s.job_id from suspect_jobs s);
     end if;
     if exists (select from unfunded_jobs u where u.is_due) then
         perform _resume_due();
@@ -124,7 +129,7 @@ begin
                     where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority
                       and r.turn >= floor and r.run_at <= moment
                       and (l.name = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
-                      and r.session_id <> all (held)
+                      and r.session_id <> all (held) and (suspects = '{}' or r.job_id <> all (suspects))
                     order by r.turn
                     limit least(looked_at, rooms[array_position(narrow, l.name)]::bigint * (looked_at / max_jobs))
                 ) as q
@@ -134,7 +139,7 @@ begin
                  from ready_jobs r
                  where r.is_delayed and r.run_at <= moment and r.lane <> all (resting) and (with_test_jobs or not r.is_test)
                    and (r.lane = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
-                   and r.session_id <> all (held)
+                   and r.session_id <> all (held) and (suspects = '{}' or r.job_id <> all (suspects))
                  order by r.run_at
                  limit looked_at)
             ) as c
@@ -236,6 +241,40 @@ create trigger _list_claimers
     referencing new table as new_claims
     for each statement execute function _list_claimers();
 
+-- Jobs were released whose claimer inside the server died: each is worked alone from now on, and one whose claimer died three
+-- times while it worked that job alone has failed. A claimer that ended in order, or whose backend lives on, lost nothing.
+create function _note_lost_claims(freed uuid[], void uuid[], moment timestamptz) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    killers uuid[];
+begin
+    insert into suspect_jobs as s (job_id, session_id, losses)
+    select j.id, j.session_id, lost.is_alone::integer
+    from claims lost
+    join jobs j on j.id = any (lost.job_ids) and j.id = any (freed)
+    where lost.id = any (void) and lost.lease_until is null
+      and not exists (select from claimers c where c.name = lost.claimed_by and c.has_left)
+      and not (lost.claimed_by like 'run_pending:%' and exists (
+          select from pg_stat_get_activity(null) as a where a.pid::text = split_part(lost.claimed_by, ':', 2)))
+    on conflict (job_id) do update set losses = s.losses + excluded.losses;
+
+    killers := array(select s.job_id from suspect_jobs s where s.job_id = any (freed) and s.losses >= 3);
+    if killers = '{}' then
+        return;
+    end if;
+    -- Through processing, because only a claimed job may fail.
+    update jobs j set status = 'processing', status_before = j.status where j.id = any (killers);
+    update jobs j
+    set status = 'failed', status_before = null, completed_at = moment,
+        error_details = jsonb_build_object(
+            'class', 'internal', 'sqlstate', 'XX000', 'at', moment,
+            'message', 'the process that worked on this job died three times while it worked on nothing else')
+    where j.id = any (killers);
+end
+$$;
+
 -- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had under
 -- way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
 create function _free_dead_claims(asking text) returns void
@@ -250,11 +289,12 @@ declare
     takers text[];
     taken  uuid[];
     busy   text[];
+    freed  uuid[];
 begin
     if dead = '{}' and not exists (select from claims c where c.lease_until < moment) then
         return;
     end if;
-    -- Whom somebody else sets free is left to him.
+    -- Skip claims that another process is already releasing.
     void := array(select c.id from claims c where c.lease_until < moment for update skip locked)
             || array(select c.id from claims c where c.lease_until is null and c.claimed_by = any (dead) for update skip locked);
     select array_agg(c.claimed_by), array_agg(job_id) into takers, taken
@@ -283,12 +323,19 @@ begin
         where j.status = 'processing' and (j.lease_until is null or j.lease_until < moment)
         order by j.id
         for no key update of j skip locked
+    ),
+    back as (
+        update jobs j
+        set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+            turn = greatest(j.turn, _claim_turn())
+        from gone
+        where j.id = gone.id
+        returning j.id
     )
-    update jobs j
-    set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-        turn = greatest(j.turn, _claim_turn())
-    from gone
-    where j.id = gone.id;
+    select array_agg(back.id) into freed from back;
+    if freed is not null then
+        perform _note_lost_claims(freed, void, moment);
+    end if;
 
     perform _close_lost_calls(array(
         select o.id
@@ -313,6 +360,69 @@ begin
     where c.name in (select k.name from claimers k where k.name = any (dead) for update skip locked)
       and not exists (select from claims held where held.lease_until is null and held.claimed_by = c.name);
 end
+$$;
+
+-- The due job that is to be worked alone next; null when there is none, or none that may be claimed now.
+create function _next_suspect(with_test_jobs boolean, excluded uuid[], full_lanes text[]) returns uuid
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    moment timestamptz := _now();
+begin
+    if not exists (select from suspect_jobs) then
+        return null;
+    end if;
+    return (
+        select r.job_id
+        from suspect_jobs s
+        join ready_jobs r on r.job_id = s.job_id
+        where r.run_at <= moment and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
+          and r.lane <> all (full_lanes || _resting_models(moment))
+        order by r.priority desc, r.turn, r.job_id
+        limit 1);
+end
+$$;
+
+-- Claims one job that is worked alone, under a claim of this id; nothing when another transaction holds it.
+create function _claim_alone(claimer text, job uuid, claim uuid) returns setof jobs
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    moment timestamptz := _now();
+begin
+    perform from jobs j where j.id = job and j.status = any (_ready_statuses()) for no key update skip locked;
+    if not found then
+        return;
+    end if;
+    insert into claims (id, claimed_by, is_alone, job_ids) values (claim, claimer, true, array[job]);
+    delete from ready_jobs r where r.job_id = job;
+    return query
+        update jobs j
+        set status = 'processing', status_before = j.status, claim_id = nextval('claim_ids'), claimed_by = claimer,
+            lease_until = null, started_at = coalesce(j.started_at, moment)
+        where j.id = job
+        returning j.*;
+end
+$$;
+
+-- The sessions that have due jobs, for a claimer that tries them one by one after an error.
+create function _due_sessions() returns setof uuid
+    language sql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select r.session_id from ready_jobs r where r.run_at <= _now() group by r.session_id order by min(r.turn) limit 1000
+$$;
+
+-- A claimer ends in order: what it holds is released by the next claim, and counts as no loss.
+create function _leave(claimer text) returns void
+    language sql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    update claimers c set has_left = true where c.name = claimer
 $$;
 
 -- Strikes off claims of which nothing is held any more, neither a job nor an open call.

@@ -127,6 +127,9 @@ begin
         perform _tell_of_failures(seen.failed_roots);
     end if;
     if seen.ended is not null then
+        if exists (select from suspect_jobs) then
+            delete from suspect_jobs s where s.job_id = any (seen.ended);
+        end if;
         if exists (select from job_dependencies d where d.prerequisite_id = any (seen.ended)) then
             perform _wake_dependents(seen.ended);
         end if;

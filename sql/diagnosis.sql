@@ -1,10 +1,44 @@
 -- Why something does not move, whether the engine is well, and whether its laws hold. Read only.
 
+-- What errors hold up, as the worker sees it. The text of an error may quote rows of its session: it is for the owner of that
+-- session and for admins; others see that there is an error, and which.
+create function _hold_ups()
+    returns table (session_id uuid, sqlstate text, message text, failures bigint, since timestamptz, hidden bigint)
+    language sql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select h.session_id, h.sqlstate,
+           case when _is_admin() or exists (
+               select from sessions s where s.id = h.session_id and s.owner = _current_owner()) then h.message end,
+           h.failures, h.since, h.hidden
+    from _worker_hold_ups() as h
+$$;
+
 create view blocked with (security_invoker) as
     -- Read once: the clock and the claimers move while the view is read, and asking for each job is slow.
-    with at as materialized (select _now() as moment, _any_claimer_works() as worked)
+    with at as materialized (select _now() as moment, _any_claimer_works() as worked),
+    held_up as materialized (select * from _hold_ups())
     select j.session_id, j.id as job_id, j.kind, j.step_key, j.model, j.status,
            case
+               when h.sqlstate is not null then 'held_up'
+               when j.status in ('paused_user', 'paused_nsf', 'waiting_for_prerequisite', 'waiting_for_children') then j.status
+               when j.status = 'processing' and waits.for_money then 'waiting_for_money'
+               when j.status = 'processing' then 'claimer_died'
+               when m.name is null and j.kind = 'execute' then 'no_model'
+               when j.kind = 'execute' and c.paused_reason is not null then 'provider_paused'
+               when j.kind = 'execute' and c.free_at > at.moment then 'provider_cooldown'
+               when j.run_at > at.moment then 'not_due'
+               when j.is_test_job then 'test_job'
+               when not at.worked and get_config('worker_enabled') <> 'true' then 'worker_disabled'
+               when not at.worked then 'no_worker'
+               else 'due'
+           end as cause_code,
+           case
+               when h.sqlstate is not null then format(
+                   'an error holds up %s, and is tried again: %s (SQLSTATE %s, %s since %s)',
+                   case when h.session_id is null then 'the whole queue' else 'its session' end,
+                   coalesce(h.message, 'its text is for admins'), h.sqlstate, _some(h.failures, 'failure'), h.since)
                when j.status = 'paused_user' then 'paused by a person; resume() lets it go on'
                when j.status = 'paused_nsf' then coalesce((
                    select w.problem || '; ' || w.hint from unfunded_jobs u, _want_of_funds(u) as w where u.job_id = j.id), 'no funds; resume() tries again')
@@ -60,15 +94,22 @@ create view blocked with (security_invoker) as
                and (exists (select from sessions s join wallets w on w.owner = s.owner where s.id = j.session_id and w.held > 0)
                     or exists (select from budgets b where b.session_id = j.session_id and b.held > 0))
                and not exists (select from model_calls o where o.job_id = j.id and o.claim_id = j.claim_id) as for_money) as waits
-    where (waits.for_money
+    -- Only what would run is held up; what waits for other jobs waits for those.
+    left join lateral (
+        select * from held_up e
+        where (e.session_id is null or e.session_id = j.session_id)
+          and (j.status = 'processing' or (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job))
+        order by e.session_id nulls last
+        limit 1) as h on true
+    where (waits.for_money or h.sqlstate is not null
            or not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end))
-      and not (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job and at.worked
+      and not (h.sqlstate is null and j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job and at.worked
                and (j.kind <> 'execute' or (m.name is not null and c.paused_reason is null and (c.free_at is null or c.free_at <= at.moment))));
-comment on view blocked is 'Every job that is not moving now, with the one cause in words.';
+comment on view blocked is 'Every job that is not moving now, with its one cause as a code and in words.';
 
 create function health(
     out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint, out oldest_due_job interval,
-    out calls_in_flight bigint, out turn_p99_ms double precision, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
+    out calls_in_flight bigint, out jobs_in_flight jsonb, out turn_p99_ms double precision, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -84,6 +125,7 @@ begin
     from claims c, unnest(c.job_ids) as taken(job_id)
     join model_calls o on o.job_id = taken.job_id
     where o.outcome = 'open' and o.claimed_by = c.claimed_by;
+    jobs_in_flight := coalesce(_jobs_in_flight(), '{}');
     turn_p99_ms := _turn_p99_ms();
     select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                'provider', c.provider, 'model', nullif(c.model, ''), 'free_at', c.free_at, 'failures', nullif(c.failures, 0),
@@ -106,10 +148,6 @@ begin
         case when library_version <> extension_version
              then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
                          library_version, extension_version) end,
-        (select string_agg(format('%s is paused: %s; mend it with dialectic.%s(…)',
-                                  case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
-                                  case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end), '; ' order by c.provider, c.model)
-         from dialectic.provider_clocks c where c.paused_reason is not null),
         (select format('%s jobs belong to claimers that are gone; %s', count(*),
                        case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
                             then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
@@ -124,10 +162,21 @@ begin
                        case when _is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
          from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
          having count(*) > 0)
-    ], null);
+    ], null)
+    || array(
+        select format('%s is paused: %s; correct it with dialectic.%s(…)',
+                      case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
+                      case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end)
+        from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
+    || array(
+        select format('an error holds up %s: %s (SQLSTATE %s, %s since %s)%s',
+                      coalesce('session ' || h.session_id, 'the whole queue'), coalesce(h.message, 'its text is for admins'),
+                      h.sqlstate, _some(h.failures, 'failure'), h.since,
+                      case when h.hidden > 0 then format('; %s more are held up', _some(h.hidden, 'session')) else '' end)
+        from _hold_ups() as h);
 end
 $$;
-comment on function health() is 'The state of the engine in one row; problems says in words what is wrong and what to do, and is empty when all is well.';
+comment on function health() is 'The state of the engine in one row; problems has an element for each thing that is wrong, and is empty when all is well.';
 
 create function self_check() returns table (law text, object uuid, problem text)
     language sql

@@ -208,6 +208,9 @@ begin
         error_details = case when plan.outcome = 'failed' then jsonb_build_object('class', 'permanent', 'message', plan.reason) end
     from unnest(job_ids, outcomes, planned, reasons) as plan(id, outcome, planned, reason)
     where j.id = plan.id;
+    if exists (select from suspect_jobs) then
+        delete from suspect_jobs s where s.job_id = any (job_ids);
+    end if;
 end
 $$;
 

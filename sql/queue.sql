@@ -22,18 +22,33 @@ $$;
 
 create table claimers (
     name      text        primary key,
-    opened_at timestamptz not null default _now()
+    opened_at timestamptz not null default _now(),
+    has_left  boolean     not null default false
 );
 comment on table claimers is 'The claimers inside the server that may hold claims; one that is gone is struck off when its claims are free. Whether it lives its lock says, not this table.';
 
+comment on column claimers.has_left is 'Set by a claimer that ends in order: its claims are released like those of one that died, and count as no loss.';
+
 create table claims (
-    id          uuid   primary key default _uuid_v7(),
-    claimed_by  text   not null,
+    id          uuid    primary key default _uuid_v7(),
+    claimed_by  text    not null,
     lease_until timestamptz,
-    job_ids     uuid[] not null
+    is_alone    boolean not null default false,
+    job_ids     uuid[]  not null
 );
 create index claims_leased on claims (lease_until) where lease_until is not null;
 comment on table claims is 'What a claimer took in one go and may still hold, or have a call open for. Which job is whose its own row says; this is where to look when a claimer is gone.';
+
+comment on column claims.is_alone is 'Whether nothing else was in flight with its one job, because an earlier claim of that job was lost.';
+
+-- A job that may have killed its claimer is worked alone, so that the next loss tells whether it did.
+create table suspect_jobs (
+    job_id     uuid    primary key,
+    session_id uuid    not null,
+    losses     integer not null default 0
+);
+comment on table suspect_jobs is 'Jobs whose claimer died while it held them: each is worked alone next. A finished call deletes the row.';
+comment on column suspect_jobs.losses is 'How often its claimer died while it worked this job alone; three losses fail the job.';
 
 -- These two are made from the rows of jobs and therefore not dumped.
 create table ready_jobs (

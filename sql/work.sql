@@ -340,6 +340,7 @@ begin
             delete from jobs j using gone where j.session_id = gone.session_id and j.stage_run_id = gone.id;
         when 'jobs' then
             delete from ready_jobs r using gone where r.job_id = gone.id;
+            delete from suspect_jobs s using gone where s.job_id = gone.id;
             delete from steps_under_way u using gone where u.stage_run_id = gone.stage_run_id and u.parent_job_id = gone.id;
             update claims c
             set job_ids = array(select id from unnest(c.job_ids) as id where id not in (select g.id from gone g))

@@ -20,25 +20,38 @@ begin
 end
 $$;
 
--- Claims up to "room" jobs for a claimer inside the server, under a claim of this id, but none of the sessions that are known to be
--- held by somebody else, of narrow lanes no more than there is room for, and no call of owners and sessions that wait for money; test jobs
--- are left to run_pending.
-create function _take(claimer text, room integer, claim uuid, held uuid[], narrow text[], rooms integer[], poor text[])
-    returns table (job_id uuid, claim_id bigint, session_id uuid, kind text)
+-- Claims up to "room" jobs for a claimer inside the server, under a claim of this id: none of the excluded sessions, of the
+-- limited queues no more than they have room for, and no call of owners and sessions that wait for money. Test jobs are left
+-- to run_pending. Where a job is to be worked alone, nothing is claimed until nothing is in flight, and then that job.
+create function _take(
+    claimer text, room integer, in_flight integer, claim uuid, excluded uuid[], narrow text[], rooms integer[], poor text[]
+) returns table (job_id uuid, claim_id bigint, session_id uuid, kind text, is_alone boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
     is_worker boolean := claimer like 'worker:%';
+    suspect   uuid;
 begin
     -- One that is switched off is in nobody's way, not even to free what the dead have left.
     if is_worker and (select c.value from configuration c where c.key = 'worker_enabled' order by c.is_shipped limit 1) <> 'true' then
         return;
     end if;
+    if exists (select from claimers c where c.name <> claimer) then
+        perform _free_dead_claims(claimer);
+    end if;
+    suspect := _next_suspect(
+        not is_worker, excluded, array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1));
+    if suspect is not null then
+        if in_flight = 0 then
+            return query select j.id, j.claim_id, j.session_id, j.kind, true from _claim_alone(claimer, suspect, claim) as j;
+        end if;
+        return;
+    end if;
     return query
-        select j.id, j.claim_id, j.session_id, j.kind
-        from _claim(claimer, room, null, not is_worker, claim, held, narrow, rooms, poor) as j
+        select j.id, j.claim_id, j.session_id, j.kind, false
+        from _claim(claimer, room, null, not is_worker, claim, excluded, narrow, rooms, poor) as j
         order by j.turn, j.id;
 end
 $$;

@@ -28,6 +28,8 @@ pub(crate) enum Error {
     Spi(#[from] pgrx::spi::Error),
     #[error("{0}")]
     Gone(String),
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 /// Whose settings were not what they should be.
@@ -39,47 +41,90 @@ pub(crate) enum SettingsOf {
 }
 
 /// Why a transaction of the engine has failed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Problem {
+    /// The five characters of its SQLSTATE.
+    pub(crate) sqlstate: [u8; 5],
     pub(crate) message: String,
-    /// Whether what was to be done is to blame, and would fail again; else the server was, and may be over it soon.
-    pub(crate) is_of_the_work: bool,
+    pub(crate) detail: Option<String>,
+    pub(crate) hint: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn sqlstate(&self) -> &str {
+        std::str::from_utf8(&self.sqlstate).unwrap_or("XX000")
+    }
+
+    /// Whether it concerns every session alike: the server is read-only, full, out of connections or shutting down.
+    pub(crate) fn is_of_the_server(&self) -> bool {
+        matches!(&self.sqlstate, b"25006" | b"53100" | b"53300" | b"57P01" | b"57P02" | b"57P03" | b"58030")
+    }
+
+    /// Whether it may end without a change of the data that was read: then the job that was read is not its cause.
+    pub(crate) fn may_pass(&self) -> bool {
+        let class = &self.sqlstate[..2];
+        // 0A000: a cached plan meets a table that was altered.
+        [&b"08"[..], b"0A", b"25", b"40", b"53", b"55", b"57", b"58"].contains(&class)
+    }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let is_of_the_work = !matches!(error, Error::Gone(_) | Error::Spi(_));
-        Problem { message: error.to_string(), is_of_the_work }
+        let (code, detail, hint) = error.parts();
+        Problem { sqlstate: unpacked(code), message: error.to_string(), detail, hint: Some(hint.to_owned()) }
     }
 }
 
 impl From<pgrx::pg_sys::panic::CaughtError> for Problem {
     fn from(cause: pgrx::pg_sys::panic::CaughtError) -> Self {
         use pgrx::pg_sys::panic::CaughtError::{ErrorReport, PostgresError, RustPanic};
-        let (report, is_panic) = match cause {
-            PostgresError(report) | ErrorReport(report) => (report, false),
-            RustPanic { ereport, .. } => (ereport, true),
-        };
-        let is_of_the_work = is_panic || BLAMED.iter().any(|class| is_of_class(report.sql_error_code(), class));
-        Problem { message: report.message().to_owned(), is_of_the_work }
+        match cause {
+            PostgresError(report) | ErrorReport(report) => {
+                let code = report.sql_error_code();
+                // The detail of an error that passed through Rust is a backtrace, which helps no user.
+                Problem {
+                    sqlstate: unpacked(code),
+                    message: report.message().to_owned(),
+                    detail: None,
+                    hint: report.hint().map(str::to_owned),
+                }
+            }
+            RustPanic { ereport, .. } => {
+                Problem { sqlstate: *b"XX000", message: ereport.message().to_owned(), detail: None, hint: None }
+            }
+        }
     }
 }
 
-/// Classes of errors that come from what was to be written: data, constraints, limits, what a function raises. Locks, deadlocks, a
-/// schema that is being altered, memory and disk do not.
-const BLAMED: [&[u8; 2]; 5] = [b"21", b"22", b"23", b"54", b"P0"];
-
-fn is_of_class(code: PgSqlErrorCode, class: &[u8; 2]) -> bool {
-    // As the server packs them: six bits a character, the class first.
-    let packed = |character: u8| i64::from(character.wrapping_sub(b'0') & 0x3f);
-    (code as i64) & 0xfff == packed(class[0]) | packed(class[1]) << 6
+impl From<Problem> for ErrorReport {
+    fn from(problem: Problem) -> Self {
+        let mut report = ErrorReport::new(packed(problem.sqlstate), problem.message, "dialectic");
+        if let Some(detail) = problem.detail {
+            report = report.set_detail(detail);
+        }
+        match problem.hint {
+            Some(hint) => report.set_hint(hint),
+            None => report,
+        }
+    }
 }
 
-impl From<Error> for ErrorReport {
-    fn from(error: Error) -> Self {
+/// The characters of a SQLSTATE, which the server packs into six bits each, the first one lowest.
+fn unpacked(code: PgSqlErrorCode) -> [u8; 5] {
+    let code = code as i32;
+    std::array::from_fn(|at| ((code >> (6 * at)) & 0x3f) as u8 + b'0')
+}
+
+fn packed(sqlstate: [u8; 5]) -> PgSqlErrorCode {
+    let code = sqlstate.iter().rev().fold(0i32, |code, character| code << 6 | i32::from((character - b'0') & 0x3f));
+    PgSqlErrorCode::from(code as isize)
+}
+
+impl Error {
+    /// Its SQLSTATE, DETAIL and HINT.
+    fn parts(&self) -> (PgSqlErrorCode, Option<String>, &'static str) {
         use PgSqlErrorCode::*;
-        let message = error.to_string();
-        let (code, detail, hint) = match &error {
+        match self {
             Error::Recipe(problems) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 (problems.0.len() > 1).then(|| list(problems)),
@@ -105,11 +150,20 @@ impl From<Error> for ErrorReport {
             Error::Definition(_) | Error::Spi(_) => {
                 (ERRCODE_INTERNAL_ERROR, None, "This should not happen; please report it.")
             }
+            Error::Unreadable(_) => {
+                (ERRCODE_DATA_CORRUPTED, None, "SELECT * FROM dialectic.self_check() lists what else is broken.")
+            }
             Error::Gone(_) => {
                 (ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, None, "This function is for run_pending and the worker.")
             }
-        };
-        let report = ErrorReport::new(code, message, "dialectic").set_hint(hint);
+        }
+    }
+}
+
+impl From<Error> for ErrorReport {
+    fn from(error: Error) -> Self {
+        let (code, detail, hint) = error.parts();
+        let report = ErrorReport::new(code, error.to_string(), "dialectic").set_hint(hint);
         match detail {
             Some(detail) => report.set_detail(detail),
             None => report,

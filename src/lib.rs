@@ -121,7 +121,11 @@ extension_sql_file!(
     requires = ["explain", api::path::_artifact_path, api::path::_artifact_paths]
 );
 extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
-extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["files"]);
+extension_sql_file!(
+    "../sql/diagnosis.sql",
+    name = "diagnosis",
+    requires = ["files", api::identity::_worker_hold_ups, api::identity::_jobs_in_flight]
+);
 extension_sql_file!("../sql/security.sql", name = "security", finalize);
 
 /// Runs when the library is loaded, in the postmaster where it is preloaded, else in the backend that first needs it.

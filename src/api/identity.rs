@@ -38,6 +38,45 @@ pub(crate) fn _turn_p99_ms() -> Option<f64> {
     turns.quantile(0.99).map(|micros| micros / 1000.0)
 }
 
+/// What errors hold up in this database, as its worker sees it: a session, or (null) everything.
+#[pg_extern(volatile, parallel_restricted)]
+#[allow(clippy::type_complexity)]
+pub(crate) fn _worker_hold_ups() -> TableIterator<
+    'static,
+    (
+        name!(session_id, Option<pgrx::Uuid>),
+        name!(sqlstate, String),
+        name!(message, String),
+        name!(failures, i64),
+        name!(since, TimestampWithTimeZone),
+        name!(hidden, i64),
+    ),
+> {
+    // SAFETY: set at the start of the process.
+    let (shown, count) = crate::worker::board::hold_ups(unsafe { pg_sys::MyDatabaseId }.to_u32());
+    let hidden = i64::try_from(count.saturating_sub(shown.len())).unwrap_or(0);
+    TableIterator::new(shown.into_iter().map(move |held| {
+        (
+            held.session.map(pgrx::Uuid::from_bytes),
+            String::from_utf8_lossy(&held.sqlstate).into_owned(),
+            held.message().to_owned(),
+            i64::from(held.failures),
+            TimestampWithTimeZone::try_from(held.since).unwrap_or(TimestampWithTimeZone::positive_infinity()),
+            hidden,
+        )
+    }))
+}
+
+/// How many jobs the worker has in flight, by place; null where there is no worker.
+#[pg_extern(volatile, parallel_restricted)]
+pub(crate) fn _jobs_in_flight() -> Option<pgrx::JsonB> {
+    use crate::worker::in_flight::KIND_NAMES;
+    // SAFETY: set at the start of the process.
+    let counts = crate::worker::board::in_flight(unsafe { pg_sys::MyDatabaseId }.to_u32())?;
+    let named = KIND_NAMES.iter().zip(counts).filter(|(_, count)| *count > 0);
+    Some(pgrx::JsonB(named.map(|(name, count)| ((*name).to_owned(), serde_json::Value::from(count))).collect()))
+}
+
 /// Where this database stands with its worker: wanted, starting, served, fallen, refused or held; null when it never asked for one.
 #[pg_extern(volatile, parallel_restricted)]
 pub(crate) fn _worker_state() -> Option<&'static str> {

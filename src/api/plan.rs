@@ -12,8 +12,13 @@ use pgrx::prelude::*;
 /// Plans one claimed plan job, whose session is locked; returns where it goes, or stale.
 #[pg_extern(volatile)]
 pub(crate) fn _plan_job(job: pgrx::Uuid, claim_id: i64) -> Result<&'static str, ErrorReport> {
-    let planned = store::plan::plan_jobs(vec![job], vec![claim_id])?;
-    Ok(planned.outcomes.first().map_or("stale", |outcome| outcome.status))
+    let Some(claim) = store::claim::of_job(job)?.filter(|claim| claim.id == claim_id) else { return Ok("stale") };
+    let planned = store::plan::plan_jobs(&[claim])?;
+    let status = planned.outcomes.first().map_or("stale", |outcome| outcome.status);
+    match planned.store()?.unplannable.into_iter().next() {
+        Some((_, problem)) => Err(problem.into()),
+        None => Ok(status),
+    }
 }
 
 /// The jobs that a whole recipe becomes over these sources and models.

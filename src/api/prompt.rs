@@ -7,9 +7,9 @@ use super::encode;
 use crate::error::Error;
 use crate::store::definition::definition;
 use crate::store::reply::{Reply, follow};
-use crate::store::{catalog, document, request};
+use crate::store::{catalog, claim, document, request};
 use crate::worker::calls::{DEEP_STACK, Rendered, rendered};
-use crate::worker::draft::{self, Rendering};
+use crate::worker::prepare::{self, Preparing};
 use crate::worker::pool::with_signals_blocked;
 use dialectic_core::answer::{Budget, verdict};
 use dialectic_core::definition::so_far;
@@ -19,7 +19,6 @@ use dialectic_core::render::{self, FrontMatter, Layouts};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-use std::sync::Arc;
 
 /// Runs work on a thread with a deep stack; a panic there is an error here.
 pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
@@ -69,8 +68,9 @@ pub(crate) fn _render_markdown(
 /// The document of one claimed render job.
 #[pg_extern(volatile)]
 pub(crate) fn _render_job(job: pgrx::Uuid) -> Result<Option<String>, ErrorReport> {
-    let source = document::sources(vec![job])?.into_iter().next();
-    Ok(match source {
+    let claims: Vec<_> = claim::of_job(job)?.into_iter().collect();
+    let source = document::sources(&claims)?.into_iter().next();
+    Ok(match source.map(|(_, source)| source.map_err(ErrorReport::from)).transpose()? {
         Some(source) => Some(deep(|| Ok(source.definition.document(&source.manuscript).markdown))?),
         None => None,
     })
@@ -83,15 +83,17 @@ pub(crate) fn _read_answer(job: Option<pgrx::Uuid>, finish_reason: &str, answer:
         .parse()
         .map_err(|_| Error::Unknown { argument: "finish reason", value: finish_reason.to_owned() })?;
     let models = catalog::read()?.models;
-    let drafts = request::drafts(job.into_iter().collect())?;
-    if let Some(gap) = drafts.first().and_then(|draft| draft.chain.gap.as_ref()) {
+    let claim = job.map(claim::of_job).transpose()?.flatten();
+    let drafts = request::drafts(&claim.into_iter().collect::<Vec<_>>())?;
+    let draft = drafts.into_iter().next().map(|(_, draft)| draft.map_err(ErrorReport::from)).transpose()?;
+    if let Some(gap) = draft.as_ref().and_then(|draft| draft.chain.gap.as_ref()) {
         return Ok(JsonB(serde_json::json!({ "gap": gap })));
     }
-    let wanted = drafts.first().map(|draft| {
+    let wanted = draft.as_ref().map(|draft| {
         let budget = models
             .get(&draft.turn.model)
             .map(|model| Budget { asked: draft.limits.window(model).output, most: model.max_output_tokens });
-        draft::wanted(draft, budget.unwrap_or_default())
+        prepare::wanted(draft, budget.unwrap_or_default())
     });
     let heard = deep(|| Ok(Reply::heard(verdict(finish_reason, answer, &wanted.unwrap_or_default()))))?;
     let mut told =
@@ -122,7 +124,7 @@ pub(crate) fn _continued_prompt(
     directive: &str,
 ) -> Result<Option<JsonB>, ErrorReport> {
     let definition = definition(definition_id)?;
-    let unreadable = |problem: serde_json::Error| Error::Gone(format!("the saved prompt cannot be read: {problem}"));
+    let unreadable = |problem: serde_json::Error| Error::Unreadable(format!("the saved prompt cannot be read: {problem}"));
     let Some(turn) = turn else { return Ok(None) };
     let mut messages: Vec<Message> = serde_json::from_str(turn).map_err(unreadable)?;
     let asked: Vec<Message> = serde_json::from_str(directive).map_err(unreadable)?;
@@ -153,35 +155,41 @@ pub(crate) fn _render_seed(
 #[pg_extern(volatile)]
 pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
     let problem = |reason: String| Ok(JsonB(serde_json::json!({ "problem": reason })));
-    let Some(draft) = request::drafts(vec![job])?.into_iter().next() else {
+    let Some(claim) = claim::of_job(job)? else {
         return problem("it is no longer claimed".to_owned());
     };
-    let model = catalog::read()?.models.remove(&draft.turn.model);
-    let asked = model.map(|model| (Arc::clone(&model), model.measure));
-    let (rendering, prompt, room) = match Rendering::begin(draft, asked) {
-        Ok(begun) => begun,
-        Err((_, reason)) => return problem(reason),
+    let Some((_, draft)) = request::drafts(&[claim])?.into_iter().next() else {
+        return problem("it is no longer claimed".to_owned());
     };
-    let ready = match deep(|| Ok(rendered(prompt, &room)))? {
-        Rendered::Ready(messages, json, tokens) => rendering.end(messages, json, tokens),
+    let draft = draft.map_err(ErrorReport::from)?;
+    let Some(model) = catalog::read()?.models.remove(&draft.turn.model) else {
+        return problem(format!("model \"{}\" does not exist", draft.turn.model));
+    };
+    let measure = model.measure;
+    let (preparing, prompt, room) = match Preparing::begin(draft, (model, measure)) {
+        Ok(begun) => begun,
+        Err(reason) => return problem(reason),
+    };
+    let prepared = match deep(|| Ok(rendered(prompt, &room)))? {
+        Rendered::Ready(messages, json, tokens) => preparing.end(messages, json, tokens),
         Rendered::TooLong(groups) => {
-            request::combine(&rendering.claim, &rendering.groups(&groups))?;
+            request::combine(&claim, &preparing.groups(&groups))?;
             return Ok(JsonB(serde_json::json!({ "request": null })));
         }
         Rendered::Full => return problem("the window of the model has no room to go on in".to_owned()),
         Rendered::Refused(_, reason) => return problem(reason),
     };
-    let opened = request::open(&[ready.opening()])?;
+    let opened = request::open(&[prepared.opening(&claim)])?;
     if opened.short.contains_key(&job) {
         return Ok(JsonB(serde_json::json!({ "request": null, "state": "waiting" })));
     }
     if opened.paused.contains(&job) {
         return Ok(JsonB(serde_json::json!({ "request": null })));
     }
-    let JsonB(mut request) = encode("request", &ready.request)?;
+    let JsonB(mut request) = encode("request", &prepared.request)?;
     request["job_id"] = job.to_string().into();
-    request["claim_id"] = ready.claim.id.into();
-    request["provider"] = ready.model.provider.name.clone().into();
+    request["claim_id"] = claim.id.into();
+    request["provider"] = prepared.model.provider.name.clone().into();
     Ok(JsonB(serde_json::json!({ "request": request })))
 }
 

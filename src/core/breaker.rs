@@ -19,7 +19,12 @@ pub const THRESHOLD: u32 = 5;
 pub fn counts(class: Class) -> bool {
     match class {
         Class::Transient => true,
-        Class::Throttled | Class::Configuration | Class::Content | Class::Permanent | Class::ContextWindow => false,
+        Class::Throttled
+        | Class::Configuration
+        | Class::Content
+        | Class::Permanent
+        | Class::ContextWindow
+        | Class::Internal => false,
     }
 }
 

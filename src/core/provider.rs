@@ -154,6 +154,8 @@ words! {
         Content = "content",
         /// The input is larger than the model can read.
         ContextWindow = "context_window",
+        /// What is stored of the job cannot be read or computed; no call was made.
+        Internal = "internal",
     }
 }
 

@@ -67,7 +67,7 @@ pub fn verdict(
             }
             Verdict::Retry { after: delay(attempt, base, max, random).max(retry_after.unwrap_or_default()) }
         }
-        Class::Permanent | Class::ContextWindow => Verdict::Fail,
+        Class::Permanent | Class::ContextWindow | Class::Internal => Verdict::Fail,
     }
 }
 

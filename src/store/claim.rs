@@ -2,11 +2,18 @@
 
 use super::{must, query};
 use crate::api::clock::_uuid_v7;
-use crate::error::Error;
+use crate::error::{Error, Problem};
+use dialectic_core::provider::storable;
 use pgrx::Uuid;
 use std::collections::HashSet;
 
-const TAKE: &str = "select job_id, claim_id, session_id, kind from dialectic._take($1, $2, $3, $4, $5, $6, $7)";
+const TAKE: &str =
+    "select job_id, claim_id, session_id, kind, is_alone from dialectic._take($1, $2, $3, $4, $5, $6, $7, $8)";
+const OF_JOB: &str = "select id, claim_id, session_id, kind from dialectic.jobs \
+     where id operator(pg_catalog.=) $1 and claim_id is not null";
+const DUE_SESSIONS: &str = "select dialectic._due_sessions()";
+const LEAVE: &str = "select dialectic._leave($1)";
+const FAIL_UNREADABLE: &str = "select dialectic._fail_unreadable($1, $2, $3, $4)";
 const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
@@ -42,26 +49,79 @@ impl Work {
     }
 }
 
-/// Claims up to `room` due jobs, recorded as one batch; none of the sessions that somebody else holds, of narrow lanes no more
-/// than there is room for, and no call of an owner or a session that waits for money.
+/// What was read of a claimed job, or why it cannot be read.
+pub(crate) type Read<T> = (Claim, Result<T, Problem>);
+
+/// What was claimed together.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// The row of `claims` that lists it, where anything was.
+    pub(crate) batch: Option<Uuid>,
+    pub(crate) claims: Vec<Claim>,
+    /// Whether it is one job that is worked alone, because an earlier claim of it was lost.
+    pub(crate) is_alone: bool,
+}
+
+/// Claims up to `room` due jobs: none of the excluded sessions, of limited queues no more than they have room for, and no
+/// call of an owner or a session that waits for money. A job that is worked alone is claimed only when none is in flight.
 pub(crate) fn take(
     claimer: &str,
     room: usize,
-    held: &HashSet<Uuid>,
-    narrow: &[(String, usize)],
-    poor: Vec<String>,
-) -> Result<(Uuid, Vec<Claim>), Error> {
+    in_flight: usize,
+    excluded: &HashSet<Uuid>,
+    limited: &[(String, usize)],
+    payers_waiting: Vec<String>,
+) -> Result<Taken, Error> {
     let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let room = number(room);
-    let lanes: Vec<&str> = narrow.iter().map(|(lane, _)| lane.as_str()).collect();
-    let rooms: Vec<i32> = narrow.iter().map(|(_, room)| number(*room)).collect();
+    let lanes: Vec<&str> = limited.iter().map(|(lane, _)| lane.as_str()).collect();
+    let rooms: Vec<i32> = limited.iter().map(|(_, room)| number(*room)).collect();
     let batch = _uuid_v7();
-    let held: Vec<Uuid> = held.iter().copied().collect();
-    let args = [claimer.into(), room.into(), batch.into(), held.into(), lanes.into(), rooms.into(), poor.into()];
+    let excluded: Vec<Uuid> = excluded.iter().copied().collect();
+    let args = [
+        claimer.into(),
+        number(room).into(),
+        number(in_flight).into(),
+        batch.into(),
+        excluded.into(),
+        lanes.into(),
+        rooms.into(),
+        payers_waiting.into(),
+    ];
+    let mut is_alone = false;
     let claims = query(TAKE, &args, |row| {
+        is_alone |= must::<bool>(row, 5)?;
         Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
     })?;
-    Ok((batch, claims))
+    Ok(Taken { batch: Some(batch), claims, is_alone })
+}
+
+/// The claim of one job, if it is claimed.
+pub(crate) fn of_job(job: Uuid) -> Result<Option<Claim>, Error> {
+    let claims = query(OF_JOB, &[job.into()], |row| {
+        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
+    })?;
+    Ok(claims.into_iter().next())
+}
+
+/// Notes that a claimer ends in order.
+pub(crate) fn leave(claimer: &str) -> Result<(), Error> {
+    query(LEAVE, &[claimer.into()], |_| Ok(())).map(drop)
+}
+
+/// The sessions that have due jobs.
+pub(crate) fn due_sessions() -> Result<Vec<Uuid>, Error> {
+    query(DUE_SESSIONS, &[], |row| must(row, 1))
+}
+
+/// Fails jobs that cannot be read or computed.
+pub(crate) fn fail_unreadable(failures: &[(&Claim, &Problem)]) -> Result<(), Error> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let (jobs, ids): (Vec<Uuid>, Vec<i64>) = failures.iter().map(|(claim, _)| (claim.job, claim.id)).unzip();
+    let sqlstates: Vec<&str> = failures.iter().map(|(_, problem)| problem.sqlstate()).collect();
+    let messages: Vec<String> = failures.iter().map(|(_, problem)| storable(problem.message.clone())).collect();
+    query(FAIL_UNREADABLE, &[jobs.into(), ids.into(), sqlstates.into(), messages.into()], |_| Ok(())).map(drop)
 }
 
 /// Strikes off batches of which nothing is held any more.

@@ -1,8 +1,8 @@
 //! What documents are rendered from, and keeping them.
 
-use super::{must, query};
+use super::{must, query, readable};
 use crate::error::Error;
-use crate::store::claim::{Claim, Work};
+use crate::store::claim::{Claim, Read, Work};
 use crate::store::definition::definition;
 use dialectic_core::definition::{Definition, Manuscript};
 use dialectic_core::render::FrontMatter;
@@ -15,16 +15,17 @@ const KEEP: &str = "select dialectic._keep_documents($1, $2, $3)";
 
 /// A claimed render job and what its document is made from.
 pub(crate) struct Source {
-    pub(crate) claim: Claim,
     pub(crate) definition: Arc<Definition>,
     pub(crate) manuscript: Manuscript,
 }
 
-/// Reads what the documents of these claimed render jobs are made from.
-pub(crate) fn sources(jobs: Vec<Uuid>) -> Result<Vec<Source>, Error> {
-    if jobs.is_empty() {
+/// Reads what the documents of these render jobs are made from; a job whose definition cannot be read comes with the reason,
+/// one that is no longer claimed not at all.
+pub(crate) fn sources(claims: &[Claim]) -> Result<Vec<Read<Source>>, Error> {
+    if claims.is_empty() {
         return Ok(Vec::new());
     }
+    let jobs: Vec<Uuid> = claims.iter().map(|claim| claim.job).collect();
     let rows = query(JOBS, &[jobs.into()], |row| {
         let session: Uuid = must(row, 3)?;
         let claim = Claim { job: must(row, 1)?, id: must(row, 2)?, session, work: Work::Render };
@@ -42,13 +43,16 @@ pub(crate) fn sources(jobs: Vec<Uuid>) -> Result<Vec<Source>, Error> {
         };
         Ok((claim, must::<String>(row, 4)?, Manuscript { step_key: must(row, 8)?, front, content: must(row, 15)? }))
     })?;
-    rows.into_iter()
-        .map(|(claim, id, manuscript)| Ok(Source { claim, definition: definition(&id)?, manuscript }))
-        .collect()
+    let mut sources = Vec::with_capacity(rows.len());
+    for (claim, id, manuscript) in rows {
+        let definition = readable(definition(&id))?;
+        sources.push((claim, definition.map(|definition| Source { definition, manuscript })));
+    }
+    Ok(sources)
 }
 
 /// Keeps rendered documents, finishing their jobs.
-pub(crate) fn keep(documents: &[&(Claim, String)]) -> Result<(), Error> {
+pub(crate) fn keep(documents: &[(&Claim, &str)]) -> Result<(), Error> {
     if documents.is_empty() {
         return Ok(());
     }
@@ -56,7 +60,7 @@ pub(crate) fn keep(documents: &[&(Claim, String)]) -> Result<(), Error> {
     for (claim, text) in documents {
         jobs.push(claim.job);
         claims.push(claim.id);
-        texts.push(text.as_str());
+        texts.push(*text);
     }
     query(KEEP, &[jobs.into(), claims.into(), texts.into()], |_| Ok(())).map(drop)
 }

@@ -10,7 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod request;
 
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
 use pgrx::spi::{OwnedPreparedStatement, SpiHeapTupleData};
@@ -62,6 +62,15 @@ pub(crate) fn commit_lazily() {
             0,
             false,
         );
+    }
+}
+
+/// Tells a value of one job that cannot be read, which fails that job, from an error that fails the transaction.
+fn readable<T>(read: Result<T, Error>) -> Result<Result<T, Problem>, Error> {
+    match read {
+        Ok(value) => Ok(Ok(value)),
+        Err(error @ (Error::Spi(_) | Error::Gone(_))) => Err(error),
+        Err(error) => Ok(Err(Problem::from(error))),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::store::claim::Claim;
 const APPEND: &str = "select dialectic._append_partials($1, $2, $3)";
 
 /// Puts down what these calls have said since the last time.
-pub(crate) fn append(said: &[(Claim, String)]) -> Result<(), Error> {
+pub(crate) fn append(said: &[&(Claim, String)]) -> Result<(), Error> {
     if said.is_empty() {
         return Ok(());
     }

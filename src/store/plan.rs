@@ -1,17 +1,19 @@
 //! Planning many plan jobs at once: what they need to know is read for all of them, the core decides for each, and what was decided
 //! is written for all of them. The sessions are locked by the caller.
 
-use super::{must, query};
+use super::{must, query, readable};
 use crate::api::clock::_uuid_v7;
-use crate::error::Error;
+use crate::error::{Error, Problem};
+use crate::store::claim::Claim;
 use crate::store::definition::definition;
-use dialectic_core::definition::Stage;
+use dialectic_core::definition::{Definition, Stage};
 use dialectic_core::job::Status;
 use dialectic_core::plan::{self, Child, PlanError, Source};
 use dialectic_core::readiness::{self, Progress};
 use dialectic_core::recipe::{Origin, Step};
 use pgrx::{JsonB, Uuid};
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_turn, min_models \
      from dialectic._plan_roots($1, $2)";
@@ -41,22 +43,42 @@ pub(crate) struct Outcome {
     reason: Option<String>,
 }
 
-/// What became of plan jobs.
+/// What plan jobs are to become.
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) outcomes: Vec<Outcome>,
-    /// Those whose turn comes in another transaction, for this one has enough to write.
+    children: Rows,
+    /// Jobs that are planned in another transaction, because this one has enough to write.
+    left: HashSet<Uuid>,
+    /// Jobs whose definition cannot be read.
+    unplannable: Vec<(Uuid, Problem)>,
+}
+
+/// What became of plan jobs.
+pub(crate) struct Stored {
+    pub(crate) planned: usize,
     pub(crate) left: HashSet<Uuid>,
+    pub(crate) unplannable: Vec<(Uuid, Problem)>,
+}
+
+impl Planned {
+    /// Inserts the children and moves the plans to where they go.
+    pub(crate) fn store(self) -> Result<Stored, Error> {
+        self.children.insert()?;
+        if !self.outcomes.is_empty() {
+            settle(&self.outcomes)?;
+        }
+        Ok(Stored { planned: self.outcomes.len(), left: self.left, unplannable: self.unplannable })
+    }
 }
 
 /// So many children are enough for one transaction; a plan that has more of its own gets them all.
 const ENOUGH: usize = 250;
 
-/// Plans these claimed plan jobs; those that are no longer claimed are left out.
-pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Planned, Error> {
-    if jobs.is_empty() {
-        return Ok(Planned::default());
-    }
+/// Reads what these claimed plan jobs need and computes what they become; those that are no longer claimed are left out.
+/// Nothing is written.
+pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
+    let (jobs, claims): (Vec<Uuid>, Vec<i64>) = plans.iter().map(|claim| (claim.job, claim.id)).unzip();
     let mut turns = HashMap::new();
     let mut least = 1;
     let roots = query(ROOTS, &[jobs.into(), claims.into()], |row| {
@@ -85,17 +107,23 @@ pub(crate) fn plan_jobs(jobs: Vec<Uuid>, claims: Vec<i64>) -> Result<Planned, Er
         children: Rows::default(),
         turns,
     };
-    planner.read_sources(&roots)?;
     let mut planned = Planned::default();
+    let mut readable_roots = Vec::with_capacity(roots.len());
     for root in roots {
+        match readable(definition(&root.definition_id))? {
+            Ok(definition) => readable_roots.push((root, definition)),
+            Err(problem) => planned.unplannable.push((root.job, problem)),
+        }
+    }
+    planner.read_sources(&readable_roots)?;
+    for (root, definition) in readable_roots {
         if planner.children.ids.len() < ENOUGH {
-            planned.outcomes.push(planner.plan(root)?);
+            planned.outcomes.push(planner.plan(root, &definition));
         } else {
             planned.left.insert(root.job);
         }
     }
-    planner.children.insert()?;
-    settle(&planned.outcomes)?;
+    planned.children = planner.children;
     Ok(planned)
 }
 
@@ -124,12 +152,11 @@ struct Planner {
 impl Planner {
     /// Reads what the steps that are ready may take. A step that becomes ready because another turned out to have no children
     /// reads types of the same recipe, so all of those are read where any step is ready.
-    fn read_sources(&mut self, roots: &[Root]) -> Result<(), Error> {
+    fn read_sources(&mut self, roots: &[(Root, Arc<Definition>)]) -> Result<(), Error> {
         let mut runs = HashSet::new();
         let mut types = BTreeSet::new();
         let mut has_json = false;
-        for root in roots.iter().filter(|root| root.failed_child.is_none()) {
-            let definition = definition(&root.definition_id)?;
+        for (root, definition) in roots.iter().filter(|(root, _)| root.failed_child.is_none()) {
             let Some(stage) = definition.stage(&root.stage) else { continue };
             let progress = self.progress.get(&root.run).map_or(&[][..], Vec::as_slice);
             let is_ready = readiness::decide(&stage.recipe, &root.model, progress, self.least)
@@ -170,11 +197,10 @@ impl Planner {
         Ok(())
     }
 
-    fn plan(&mut self, root: Root) -> Result<Outcome, Error> {
+    fn plan(&mut self, root: Root, definition: &Definition) -> Outcome {
         if let Some(reason) = root.failed_child {
-            return Ok(self.end(root.job, root.run, &root.model, Status::Failed.as_str(), None, Some(reason)));
+            return self.end(root.job, root.run, &root.model, Status::Failed.as_str(), None, Some(reason));
         }
-        let definition = definition(&root.definition_id)?;
         let planned = match definition.stage(&root.stage) {
             Some(stage) => self.plan_steps(&root, stage),
             None => Err(PlanError {
@@ -183,14 +209,14 @@ impl Planner {
                 message: format!("stage \"{}\" does not exist", root.stage),
             }),
         };
-        Ok(match planned {
+        match planned {
             Ok((status, steps)) => self.end(root.job, root.run, &root.model, status, Some(steps), None),
             Err(problem) => {
                 self.children.forget(root.job);
                 let reason = Some(problem.to_string());
                 self.end(root.job, root.run, &root.model, Status::Failed.as_str(), None, reason)
             }
-        })
+        }
     }
 
     /// Plans every step that is ready, and every step that thereby becomes ready.

@@ -1,9 +1,9 @@
 //! What requests are made from, and opening their calls.
 
-use super::{must, query};
-use crate::error::Error;
+use super::{must, query, readable};
+use crate::error::{Error, Problem};
 use crate::store::catalog::Model;
-use crate::store::claim::{Claim, Work};
+use crate::store::claim::{Claim, Read, Work};
 use crate::store::definition::definition;
 use dialectic_core::answer::Why;
 use dialectic_core::context::Window;
@@ -101,19 +101,21 @@ struct Text {
 }
 
 struct Row {
-    draft: Draft,
+    claim: Claim,
+    draft: Result<Draft, Problem>,
     project: Uuid,
+    has_prompt: bool,
 }
 
-/// Reads all that the requests of these claimed jobs are made from; every text once, however many jobs read it.
-pub(crate) fn drafts(jobs: Vec<Uuid>) -> Result<Vec<Draft>, Error> {
-    if jobs.is_empty() {
+/// Reads all that the requests of these claimed jobs are made from; every text once, however many jobs read it. A job whose
+/// definition cannot be read comes with the reason, one that is no longer claimed not at all.
+pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
+    if claims.is_empty() {
         return Ok(Vec::new());
     }
-    let mut rows = read_jobs(jobs)?;
-    let unsaved: Vec<Uuid> =
-        rows.iter().filter(|row| row.draft.saved.is_none()).map(|row| row.draft.claim.job).collect();
-    let projects: HashSet<Uuid> = rows.iter().filter(|row| row.draft.saved.is_none()).map(|row| row.project).collect();
+    let mut rows = read_jobs(claims.iter().map(|claim| claim.job).collect())?;
+    let unsaved: Vec<Uuid> = rows.iter().filter(|row| !row.has_prompt).map(|row| row.claim.job).collect();
+    let projects: HashSet<Uuid> = rows.iter().filter(|row| !row.has_prompt).map(|row| row.project).collect();
     let inputs = query(INPUTS, &[unsaved.into()], |row| {
         Ok((must::<Uuid>(row, 1)?, must::<Uuid>(row, 2)?, must::<String>(row, 3)?, row.get::<String>(4)?))
     })?;
@@ -132,13 +134,14 @@ pub(crate) fn drafts(jobs: Vec<Uuid>) -> Result<Vec<Draft>, Error> {
         }
     }
     for row in &mut rows {
-        row.draft.turn.documents = documents.remove(&row.draft.claim.job).unwrap_or_default();
-        row.draft.artifacts = artifacts.remove(&row.draft.claim.job).unwrap_or_default();
+        let Ok(draft) = &mut row.draft else { continue };
+        draft.turn.documents = documents.remove(&row.claim.job).unwrap_or_default();
+        draft.artifacts = artifacts.remove(&row.claim.job).unwrap_or_default();
         if let Some(prompt) = prompts.get(&row.project) {
-            row.draft.turn.original_user_request = Arc::clone(prompt);
+            draft.turn.original_user_request = Arc::clone(prompt);
         }
     }
-    Ok(rows.into_iter().map(|row| row.draft).collect())
+    Ok(rows.into_iter().map(|row| (row.claim, row.draft)).collect())
 }
 
 fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
@@ -181,11 +184,10 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
     rows.into_iter()
         .map(|((job, id, session, project), (definition_id, turn, limits, is_last_attempt, call_no), rest)| {
             let (may_continue, is_header, saved, chain, is_funded) = rest;
-            let definition = definition(&definition_id)?;
             let claim = Claim { job, id, session, work: Work::Call };
-            Ok(Row {
-                project,
-                draft: Draft {
+            let has_prompt = saved.is_some();
+            let draft = readable(definition(&definition_id))?.map(|definition| {
+                Draft {
                     claim,
                     definition,
                     turn,
@@ -198,8 +200,9 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                     is_funded,
                     chain,
                     artifacts: Vec::new(),
-                },
-            })
+                }
+            });
+            Ok(Row { claim, draft, project, has_prompt })
         })
         .collect()
 }

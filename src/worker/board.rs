@@ -4,6 +4,7 @@
 //! under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up their notices after they
 //! can no longer be undone. The board is lost with the server: whoever starts looks at the tables, not at what was said here.
 
+use crate::worker::in_flight::KINDS;
 use dialectic_core::histogram::Histogram;
 use pgrx::pg_sys;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -52,6 +53,53 @@ struct Seat {
     told: i64,
     /// How long the turns of the worker took.
     turns: Histogram,
+    /// How many jobs the worker has in flight, by place.
+    in_flight: [u32; KINDS],
+    /// What errors hold up, and how much more of it there is than fits here.
+    hold_ups: [ShownHoldUp; SHOWN_HOLD_UPS],
+    hold_up_count: usize,
+}
+
+/// How many hold-ups of a database are shown.
+pub(crate) const SHOWN_HOLD_UPS: usize = 8;
+const SHOWN_MESSAGE_BYTES: usize = 400;
+
+/// Something that an error holds up, as other processes see it. In shared memory, because a full disk or a read-only server
+/// cannot store it in a table.
+#[derive(Clone, Copy)]
+pub(crate) struct ShownHoldUp {
+    /// None where the whole database is held up.
+    pub(crate) session: Option<[u8; 16]>,
+    pub(crate) sqlstate: [u8; 5],
+    pub(crate) failures: u32,
+    /// When it began, in microseconds of the server's own time.
+    pub(crate) since: i64,
+    message: [u8; SHOWN_MESSAGE_BYTES],
+    message_bytes: usize,
+}
+
+const NO_HOLD_UP: ShownHoldUp = ShownHoldUp {
+    session: None,
+    sqlstate: *b"00000",
+    failures: 0,
+    since: 0,
+    message: [0; SHOWN_MESSAGE_BYTES],
+    message_bytes: 0,
+};
+
+impl ShownHoldUp {
+    /// The message is cut to what fits, between characters.
+    pub(crate) fn new(session: Option<[u8; 16]>, sqlstate: [u8; 5], failures: u32, since: i64, message: &str) -> Self {
+        let end = (0..=message.len().min(SHOWN_MESSAGE_BYTES)).rev().find(|at| message.is_char_boundary(*at));
+        let bytes = &message.as_bytes()[..end.unwrap_or(0)];
+        let mut shown = ShownHoldUp { session, sqlstate, failures, since, message_bytes: bytes.len(), ..NO_HOLD_UP };
+        shown.message[..bytes.len()].copy_from_slice(bytes);
+        shown
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        std::str::from_utf8(&self.message[..self.message_bytes]).unwrap_or_default()
+    }
 }
 
 const EMPTY: Seat = Seat {
@@ -62,6 +110,9 @@ const EMPTY: Seat = Seat {
     floor: 0,
     told: i64::MAX,
     turns: Histogram::EMPTY,
+    in_flight: [0; KINDS],
+    hold_ups: [NO_HOLD_UP; SHOWN_HOLD_UPS],
+    hold_up_count: 0,
 };
 
 struct Board {
@@ -220,6 +271,7 @@ pub(crate) fn sit_down(database: u32, latch: *mut pg_sys::Latch) -> bool {
             seat.notice.work = true;
             seat.floor = 0;
             seat.turns = Histogram::EMPTY;
+            seat.hold_up_count = 0;
             board.call_launcher();
             true
         }
@@ -233,6 +285,8 @@ pub(crate) fn stand_up(database: u32, latch: *mut pg_sys::Latch, is_on_purpose: 
     with(|board| {
         if let Some(seat) = board.seat(database).filter(|seat| seat.latch == latch) {
             seat.latch = std::ptr::null_mut();
+            seat.in_flight = [0; KINDS];
+            seat.hold_up_count = 0;
             seat.state = match (seat.notice.leave, is_on_purpose) {
                 (true, _) => State::Held,
                 (false, true) => State::Wanted,
@@ -281,13 +335,43 @@ pub(crate) fn raise_floor(database: u32, floor: i64) {
     });
 }
 
-/// A turn of the worker took this long.
-pub(crate) fn count_turn(database: u32, micros: u64) {
+/// A cycle of the worker took this long, and left this many jobs in each place.
+pub(crate) fn count_cycle(database: u32, micros: u64, in_flight: [u32; KINDS]) {
     with(|board| {
         if let Some(seat) = board.seat(database) {
             seat.turns.count(micros);
+            seat.in_flight = in_flight;
         }
     });
+}
+
+/// Shows what errors hold up in a database; an empty list when nothing is held up any more.
+pub(crate) fn show_hold_ups(database: u32, hold_ups: &[ShownHoldUp]) {
+    with(|board| {
+        if let Some(seat) = board.seat(database) {
+            seat.hold_up_count = hold_ups.len();
+            for (shown, hold_up) in seat.hold_ups.iter_mut().zip(hold_ups) {
+                *shown = *hold_up;
+            }
+        }
+    });
+}
+
+/// What errors hold up in a database, and how many hold-ups there are in all.
+pub(crate) fn hold_ups(database: u32) -> (Vec<ShownHoldUp>, usize) {
+    let mut shown = Vec::with_capacity(SHOWN_HOLD_UPS);
+    let count = with(|board| {
+        board.seat(database).map_or(0, |seat| {
+            shown.extend_from_slice(&seat.hold_ups[..seat.hold_up_count.min(SHOWN_HOLD_UPS)]);
+            seat.hold_up_count
+        })
+    });
+    (shown, count.unwrap_or(0))
+}
+
+/// How many jobs the worker of a database has in flight, by place.
+pub(crate) fn in_flight(database: u32) -> Option<[u32; KINDS]> {
+    with(|board| board.seat(database).filter(|seat| !seat.latch.is_null()).map(|seat| seat.in_flight)).flatten()
 }
 
 /// How long the turns of the worker took since it sat down.

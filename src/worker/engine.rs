@@ -1,59 +1,97 @@
-//! The engine of a claimer, the same in the worker and in `run_pending`: take, make, call, keep.
+//! The engine of a claimer, the same in the worker and in `run_pending`: claim, prepare, open, call, keep.
 //!
-//! A turn opens the calls whose prompts are ready, keeps what came back, plans, claims, and reads what new prompts are made from: in
-//! one short transaction where there is little of it, else in one each. Rendering and calling happen on threads between turns. A
-//! transaction that fails changes nothing: what was in hand is still in hand, and is gone through one by one until what cannot be
-//! done is found and failed.
+//! A cycle opens the calls that are admitted, stores what came back, plans and reads what was claimed before, and claims more:
+//! in one short transaction where there is little of it, else in one each. What a transaction claims is read in the next one,
+//! so a claim is committed before anything about the job is read. A transaction that fails changes nothing; `isolate` then
+//! finds the job or the session that is the cause. Rendering and calling happen on threads between transactions.
 
-mod taking;
-mod threads;
+mod apply;
+mod events;
+mod isolate;
+mod work;
 
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use crate::settings;
-use crate::store::claim::{self, Claim, Work};
-use crate::store::document;
-use crate::store::reply::{self, Reply};
-use crate::store::request;
-use crate::store::{self, catalog, partial, plan};
-use crate::worker::calls::Calls;
-use crate::worker::draft::Ready;
+use crate::store::catalog;
+use crate::worker::calls::{Calls, ClaimId};
 use crate::worker::gate::{Gate, News};
-use crate::worker::hand::{Batch, Hand, Thing};
+use crate::worker::hold_up::HoldUps;
+use crate::worker::in_flight::{InFlight, Kind};
 use crate::worker::news;
-use crate::worker::turn::{Done, Host, Parts, Report};
+use crate::worker::prepare::Admission;
+use isolate::{Isolation, Only};
 use pgrx::Uuid;
-use std::collections::HashSet;
+use std::cell::Cell;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
+use work::{Done, Parts, Phase};
 
-/// How long a transaction should take, what it plans left aside; batches grow and shrink to stay below.
+/// How long a transaction should take, planning aside; batches grow and shrink to stay below.
 const SHORT: Duration = Duration::from_millis(15);
 const SMALLEST_BATCH: usize = 8;
 const LARGEST_BATCH: usize = 512;
 /// Open, claim, keep.
 const STEPS: usize = 3;
-/// So much is done in one transaction rather than in three.
-const LITTLE: usize = 16;
-/// How often calls that wait for money look for it, when none of this claimer gave any back.
-const MONEY: Duration = Duration::from_millis(250);
-/// How often a thread is tried again to be started for calls that wait for one.
-const THREAD: Duration = Duration::from_secs(1);
-/// How often a turn claims again because what it planned can be claimed at once.
-const ROUNDS: usize = 3;
+/// Up to this many jobs are worked in one transaction rather than in three.
+const FEW_JOBS: usize = 16;
+/// How often calls that wait for money look for it, when no call of this claimer released any.
+const MONEY_INTERVAL: Duration = Duration::from_millis(250);
+/// How often the pool tries to start a thread for calls that wait for one.
+const THREAD_INTERVAL: Duration = Duration::from_secs(1);
+/// While this many bytes of answers are not stored, no call is opened.
+const UNSTORED_BYTES_LIMIT: usize = 64 << 20;
+
+/// Where transactions run: in the worker, or in a procedure.
+pub(crate) trait Host {
+    /// Runs work in a transaction of its own, which is committed unless there is an error.
+    fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem>;
+    /// Whether an error while writing ends the claimer instead of being waited out.
+    fn raises(&self) -> bool;
+    /// Logs an error that holds work up.
+    fn log(&mut self, _problem: &Problem, _session: Option<Uuid>) {}
+    /// A place between transactions where a test may end the process.
+    fn at(&mut self, _place: &'static str) {}
+}
+
+/// What a cycle came to.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// How many jobs were claimed.
+    pub(crate) claimed: usize,
+    /// Whether another cycle has something to do at once.
+    pub(crate) is_busy: bool,
+    /// Whether something waits for a session that another transaction has locked.
+    pub(crate) is_held_up: bool,
+    /// How long everything waits because the database is held up.
+    pub(crate) backoff: Option<Duration>,
+}
+
+/// A transaction that failed.
+struct Failed {
+    problem: Problem,
+    phase: Phase,
+}
 
 /// One claimer at work.
 pub(crate) struct Engine {
     claimer: String,
     calls: Calls,
-    hand: Hand,
+    in_flight: InFlight,
+    hold_ups: HoldUps,
+    isolation: Option<Isolation>,
     batch: usize,
-    /// Sessions that somebody else holds: what is in hand of them waits, and no more of them is claimed.
-    held: HashSet<Uuid>,
-    /// Whether the last turn failed.
-    is_careful: bool,
+    /// Sessions that another transaction has locked: their jobs wait, and no more of them are claimed.
+    busy: HashSet<Uuid>,
     gate: Gate,
-    /// With which of its steps a turn begins.
-    next: usize,
-    /// When money is looked for again that other claimers may have given back.
+    /// Calls that stream, by the moment when their text is stored next.
+    streaming: VecDeque<(Instant, ClaimId)>,
+    /// Text of calls that is not stored yet.
+    partial_texts: Vec<(crate::store::claim::Claim, String)>,
+    /// Whether the job in flight was claimed to be worked alone.
+    is_alone: bool,
+    /// With which of its steps a cycle begins.
+    next_step: usize,
+    /// When calls look again for money that other claimers may have released.
     money_due: Instant,
 }
 
@@ -66,12 +104,16 @@ impl Engine {
         Ok(Engine {
             claimer,
             calls,
-            hand: Hand::default(),
+            in_flight: InFlight::default(),
+            hold_ups: HoldUps::default(),
+            isolation: None,
             batch: 64,
-            held: HashSet::new(),
-            is_careful: false,
+            busy: HashSet::new(),
             gate,
-            next: 0,
+            streaming: VecDeque::new(),
+            partial_texts: Vec::new(),
+            is_alone: false,
+            next_step: 0,
             money_due: Instant::now(),
         })
     }
@@ -81,258 +123,182 @@ impl Engine {
         &self.claimer
     }
 
-    /// The socket that rings when a thread is done with something.
+    /// The socket on which a byte arrives when a thread is done with something.
     pub(crate) fn socket(&self) -> i32 {
         self.calls.socket()
     }
 
-    /// Whether anything is claimed and not finished.
+    /// Whether no job is in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        self.hand.is_empty()
+        self.in_flight.is_empty()
     }
 
-    /// Whether something waits for money that none of its own calls can give back.
+    /// Whether a call waits for money that no call of its own can release.
     pub(crate) fn waits_for_money(&self) -> bool {
-        self.calls.under_way() == 0 && self.hand.ready.iter().any(|ready| ready.is_short)
+        self.calls.under_way() == 0 && self.has_unfunded()
     }
 
-    /// Whether models are being asked, or have answered and nothing of it is kept.
+    fn has_unfunded(&self) -> bool {
+        self.in_flight.prepared().any(|(_, prepared)| matches!(prepared.admission, Admission::WaitingForMoney))
+    }
+
+    /// Whether models are being called, or have answered and nothing of it is stored.
     pub(crate) fn has_answers(&self) -> bool {
-        self.calls.under_way() > 0 || !self.hand.replies.is_empty()
+        self.calls.under_way() > 0 || self.in_flight.count(Kind::Answered) > 0
     }
 
-    /// Whether nothing is in hand but a claim that only ends with the claimer.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.is_idle() && self.hand.is_stuck()
+    /// What `health()` shows of it.
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
-    /// The lanes of which nothing more may be claimed now.
+    /// What is held up, where that has changed since the last time.
+    pub(crate) fn hold_ups(&mut self) -> &mut HoldUps {
+        &mut self.hold_ups
+    }
+
+    /// The queues of which nothing more may be claimed now.
     pub(crate) fn full_lanes(&self) -> Vec<String> {
-        let lanes = self.gate.lanes(|| self.hand.before_the_gate(&self.held));
+        let lanes = self.gate.lanes(|| self.in_flight.before_admission(&self.busy));
         lanes.into_iter().filter(|(_, room)| *room == 0).map(|(lane, _)| lane).collect()
     }
 
-    /// How long nothing happens unless somebody says so: until a provider has room again, what is being said is put down, or money or a
-    /// thread is looked for.
+    /// How long nothing happens unless a thread or another process says so: until a provider has room again, streamed text is
+    /// stored, or something is tried again.
     pub(crate) fn rest(&self, full: &[String]) -> Option<Duration> {
         if news::is_there() {
             return Some(Duration::ZERO);
         }
-        let speaks = |(_, id): &&(Instant, _)| self.hand.calling.contains_key(id);
-        let first = self.hand.speaking.iter().find(speaks);
-        let flush = first.map(|(due, _)| due.saturating_duration_since(Instant::now()));
-        let money = self
-            .hand
-            .ready
-            .iter()
-            .any(|ready| ready.is_short)
-            .then(|| self.money_due.saturating_duration_since(Instant::now()));
-        let thread = self.calls.waits_for_a_thread().then_some(THREAD);
-        self.gate.next(full, &self.hand.ready).into_iter().chain(flush).chain(money).chain(thread).min()
+        let now = Instant::now();
+        let streams = |(_, id): &&(Instant, ClaimId)| self.in_flight.calling(*id).is_some();
+        let flush = self.streaming.iter().find(streams).map(|(due, _)| due.saturating_duration_since(now));
+        let money = self.has_unfunded().then(|| self.money_due.saturating_duration_since(now));
+        let thread = self.calls.waits_for_a_thread().then_some(THREAD_INTERVAL);
+        let waiting = self.in_flight.prepared().map(|(_, prepared)| prepared);
+        let held_up = self.hold_ups.rest(now);
+        self.gate.next(full, waiting).into_iter().chain(flush).chain(money).chain(thread).chain(held_up).min()
     }
 
-    /// One turn: at most `most` jobs are claimed; with `look` set claims that were taken away are let go.
-    pub(crate) fn turn(&mut self, host: &mut impl Host, most: usize, look: bool) -> Result<Report, String> {
+    /// One cycle: at most `most` jobs are claimed; with `look` set, calls whose claim was revoked are cancelled. An error is
+    /// returned only where the host raises.
+    pub(crate) fn cycle(&mut self, host: &mut impl Host, most: usize, look: bool) -> Result<Report, Problem> {
         self.listen();
-        if !self.hand.replies.is_empty() {
+        if self.in_flight.count(Kind::Answered) > 0 {
             host.at("answered");
         }
-        self.overhear();
-        if self.money_due <= Instant::now() {
-            self.hand.try_short();
-            self.money_due = Instant::now() + MONEY;
+        self.collect_partial_texts();
+        let now = Instant::now();
+        if self.money_due <= now {
+            self.in_flight.retry_unfunded();
+            self.money_due = now + MONEY_INTERVAL;
         }
         self.admit();
         let mut report = Report::default();
-        if self.is_careful || self.hand.replies.len() + self.hand.made.len() + self.hand.ready.len() <= LITTLE {
-            let parts = Parts { open: true, keep: true, claim: true, look };
-            self.step(host, parts, self.room(most), &mut report)?;
-        } else {
-            // In this order the threads always have something to do: they call while jobs are claimed, and render while answers
-            // are kept. What a long turn does not come to is what the next begins with.
-            let begun = Instant::now();
-            for nth in 0..STEPS {
-                let parts = Parts { look: look && nth == 0, ..Parts::default() };
-                match self.next {
-                    0 => self.step(host, Parts { open: true, ..parts }, 0, &mut report)?,
-                    1 => self.step(host, Parts { claim: true, ..parts }, self.room(most), &mut report)?,
-                    _ => {
-                        self.listen();
-                        self.step(host, Parts { keep: true, ..parts }, 0, &mut report)?;
-                    }
-                }
-                self.next = (self.next + 1) % STEPS;
-                if begun.elapsed() > SHORT {
-                    report.is_busy = true;
-                    break;
-                }
-            }
+        if let Some(rest) = self.hold_ups.database_rest(now) {
+            report.backoff = Some(rest);
+            return Ok(report);
         }
-        let in_line = self.hand.waits_for_a_session();
-        let waits_for_thread = self.calls.under_way() >= settings::max_concurrent_calls();
-        report.is_held_up = in_line || (self.hand.ready.iter().any(Ready::goes) && !waits_for_thread);
-        // All that was in hand when a transaction failed has been gone through, or is held up.
-        let was_careful = self.is_careful;
-        self.is_careful &= report.is_busy;
-        report.is_busy |= was_careful;
+        if self.isolation.is_some() {
+            self.isolate(host, most, &mut report)?;
+            report.is_busy = true;
+            return Ok(report);
+        }
+        match self.steps(host, most, look, &mut report) {
+            Ok(()) => self.hold_ups.remove(crate::worker::hold_up::Scope::Database),
+            Err(failed) => self.begin_isolation(host, failed)?,
+        }
+        if self.isolation.is_none()
+            && let Some(session) = self.hold_ups.due_session(now)
+        {
+            self.retry_session(host, session, most, &mut report)?;
+        }
+        report.is_busy |= self.isolation.is_some();
+        report.backoff = self.hold_ups.database_rest(Instant::now());
+        report.is_held_up = self.is_held_up();
         Ok(report)
     }
 
-    /// How many more jobs may be claimed: no more than there are threads for stand before them.
+    /// All steps of a cycle, for every session that is not held up.
+    fn steps(&mut self, host: &mut impl Host, most: usize, look: bool, report: &mut Report) -> Result<(), Failed> {
+        let stored_soon =
+            [Kind::Answered, Kind::Rendered, Kind::Prepared].into_iter().map(|kind| self.in_flight.count(kind));
+        if stored_soon.sum::<usize>() <= FEW_JOBS {
+            let parts = Parts { open: true, keep: true, claim: true, look };
+            return self.step(host, &parts, self.room(most), Only::All, report);
+        }
+        // In this order the threads always have something to do: they call while jobs are claimed, and render while answers
+        // are stored. A long cycle ends early, and the next one begins with the step that is left.
+        let begun = Instant::now();
+        for nth in 0..STEPS {
+            let parts = Parts { look: look && nth == 0, ..Parts::default() };
+            match self.next_step {
+                0 => self.step(host, &Parts { open: true, ..parts }, 0, Only::All, report)?,
+                1 => self.step(host, &Parts { claim: true, ..parts }, self.room(most), Only::All, report)?,
+                _ => {
+                    self.listen();
+                    self.step(host, &Parts { keep: true, ..parts }, 0, Only::All, report)?;
+                }
+            }
+            self.next_step = (self.next_step + 1) % STEPS;
+            if begun.elapsed() > SHORT {
+                report.is_busy = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a job only waits for a session that another transaction has locked.
+    fn is_held_up(&self) -> bool {
+        let is_free = |session: Uuid| !self.hold_ups.is_held(session);
+        let waits = [Kind::Answered, Kind::Rendered, Kind::Oversized, Kind::Claimed, Kind::Unreadable];
+        if waits.into_iter().any(|kind| self.in_flight.at(kind).any(|(claim, _)| is_free(claim.session))) {
+            return true;
+        }
+        let has_thread = self.calls.under_way() < settings::max_concurrent_calls();
+        has_thread && self.in_flight.prepared().any(|(claim, prepared)| prepared.is_next() && is_free(claim.session))
+    }
+
+    /// How many more jobs may be claimed: no more than there are threads for, less those that are ahead of them.
     fn room(&self, most: usize) -> usize {
-        let ahead = self.hand.ahead(&self.held);
-        settings::max_concurrent_calls().saturating_sub(ahead).min(most)
+        if self.is_alone && !self.is_idle() {
+            return 0;
+        }
+        settings::max_concurrent_calls().saturating_sub(self.in_flight.ahead(&self.unclaimable())).min(most)
+    }
+
+    /// The sessions of which nothing is claimed: another transaction has locked them, or an error holds them up.
+    fn unclaimable(&self) -> HashSet<Uuid> {
+        self.busy.iter().copied().chain(self.hold_ups.sessions()).collect()
     }
 
     /// One transaction.
-    fn step(&mut self, host: &mut impl Host, parts: Parts, room: usize, report: &mut Report) -> Result<(), String> {
-        let room = if self.is_careful { 0 } else { room.min(self.batch) };
+    fn step(
+        &mut self,
+        host: &mut impl Host,
+        parts: &Parts,
+        room: usize,
+        only: Only,
+        report: &mut Report,
+    ) -> Result<(), Failed> {
+        let room = room.min(self.batch);
+        let phase = Cell::new(Phase::Housekeeping);
         let work = || {
             let begun = Instant::now();
-            self.work(&parts, room).map(|done| (done, begun.elapsed()))
+            self.work(parts, room, only, &phase).map(|done| (done, begun.elapsed()))
         };
         match host.transaction(work) {
             Ok((done, took)) => {
                 self.adapt(took.saturating_sub(done.planning), &done, room);
-                self.take_in(host, &parts, done, report);
+                self.apply(host, only, done, report);
                 Ok(())
             }
-            // The server may be over it soon, and everything is still in hand.
-            Err(problem) if !problem.is_of_the_work => Err(problem.message),
-            Err(problem) if self.is_careful => {
-                self.give_up_one(&problem.message);
-                Err(problem.message)
-            }
-            Err(problem) => {
-                self.is_careful = true;
-                Err(problem.message)
-            }
+            Err(problem) => Err(Failed { problem, phase: phase.get() }),
         }
-    }
-
-    /// The work of a transaction. Changes nothing here: it may yet fail.
-    fn work(&self, parts: &Parts, room: usize) -> Result<Done, Error> {
-        let mut done = Done { news: read_news()?, ..Done::default() };
-        if parts.look {
-            let calling: Vec<Claim> = self.hand.calling.values().map(|calling| calling.claim).collect();
-            done.revoked = claim::revoked(&calling)?;
-        }
-        claim::let_go(&self.hand.empty)?;
-        partial::append(&self.hand.said)?;
-        catalog::learn(self.gate.learned())?;
-        let most = |wanted: bool, there: usize, thing: Thing| match self.careful() {
-            _ if !wanted => 0,
-            Some(only) => usize::from(only == thing),
-            None => there.min(self.batch),
-        };
-        let of = |(claim, _): &(Claim, Reply)| claim.session;
-        let replies = self.some(self.hand.replies.iter(), of, most(parts.keep, usize::MAX, Thing::Reply));
-        let of = |(claim, _): &(Claim, String)| claim.session;
-        let made = self.some(self.hand.made.iter(), of, most(parts.keep, usize::MAX, Thing::Document));
-        let of = |(claim, _): &(Claim, Vec<Vec<Uuid>>)| claim.session;
-        let too_long = self.some(self.hand.too_long.iter(), of, most(parts.keep, usize::MAX, Thing::TooLong));
-        let of = |ready: &Ready| ready.claim.session;
-        let through = self.hand.ready.iter().filter(|ready| ready.ticket.is_some());
-        let ready = self.some(through, of, most(parts.open, self.free_threads(), Thing::Ready));
-        let of = |claim: &Claim| claim.session;
-        let plans = self.some(self.hand.plans.iter(), of, most(parts.claim, usize::MAX, Thing::Plan));
-
-        done.asked = self.held.clone();
-        done.asked.extend(replies.iter().map(|(claim, _)| claim.session));
-        done.asked.extend(made.iter().map(|(claim, _)| claim.session));
-        done.asked.extend(too_long.iter().map(|(claim, _)| claim.session));
-        done.asked.extend(ready.iter().map(|ready| ready.claim.session));
-        done.asked.extend(plans.iter().map(|claim| claim.session));
-        let free = claim::lock_sessions(done.asked.clone())?;
-        done.held = done.asked.difference(&free).copied().collect();
-
-        let opening: Vec<&Ready> = ready.into_iter().filter(|ready| free.contains(&ready.claim.session)).collect();
-        done.tried = opening.iter().map(|ready| ready.claim.id).collect();
-        done.opened = request::open(&opening.iter().map(|ready| ready.opening()).collect::<Vec<_>>())?;
-
-        let kept: Vec<&(Claim, Reply)> =
-            replies.into_iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
-        done.kept = kept.iter().map(|(claim, _)| claim.id).collect();
-        reply::keep(&kept)?;
-        let documents: Vec<&(Claim, String)> =
-            made.into_iter().filter(|(claim, _)| free.contains(&claim.session)).collect();
-        done.kept.extend(documents.iter().map(|(claim, _)| claim.id));
-        document::keep(&documents)?;
-        for (claim, groups) in too_long.into_iter().filter(|(claim, _)| free.contains(&claim.session)) {
-            request::combine(claim, groups)?;
-            done.kept.insert(claim.id);
-        }
-
-        if parts.claim {
-            let now: Vec<Claim> = plans.into_iter().copied().filter(|claim| free.contains(&claim.session)).collect();
-            let is_now = |claim: &&Claim| now.iter().any(|one| one.id == claim.id);
-            done.plans = self.hand.plans.iter().filter(|claim| !is_now(claim)).copied().collect();
-            let claimed = self.claim_and_plan(room, now, &mut done)?;
-            let of =
-                |work: Work| claimed.iter().filter(move |claim| claim.work == work).map(|claim| claim.job).collect();
-            done.drafts = request::drafts(of(Work::Call))?;
-            // Who added a model and at once a job for it is believed in both.
-            news::accept();
-            done.news.add(read_news()?);
-            done.sources = document::sources(of(Work::Render))?;
-        }
-        if done.kept.is_empty() && done.opened.open.is_empty() && self.hand.said.is_empty() {
-            // Claims and plans come about again by themselves if the server loses them; what was said does not.
-            store::commit_lazily();
-        }
-        Ok(done)
-    }
-
-    /// Plans, claims, plans what was claimed, and claims what was planned; returns the claimed jobs that are no plans.
-    fn claim_and_plan(&self, room: usize, mut plans: Vec<Claim>, done: &mut Done) -> Result<Vec<Claim>, Error> {
-        let mut others = Vec::new();
-        for round in 0..ROUNDS {
-            let (jobs, ids) = plans.iter().map(|claim| (claim.job, claim.id)).unzip();
-            let begun = Instant::now();
-            let planned = plan::plan_jobs(jobs, ids)?;
-            done.planning += begun.elapsed();
-            done.planned += planned.outcomes.len();
-            done.plans.extend(plans.drain(..).filter(|claim| planned.left.contains(&claim.job)));
-            let room = room.saturating_sub(done.claimed);
-            // What was planned is claimed at once, as long as there is not more to plan.
-            if room == 0 || (round > 0 && planned.outcomes.is_empty()) || !planned.left.is_empty() {
-                break;
-            }
-            let narrow = self.gate.lanes(|| self.hand.before_the_gate(&self.held));
-            let (batch, claims) = claim::take(&self.claimer, room, &self.held, &narrow, self.hand.poor())?;
-            if !claims.is_empty() {
-                let claims = claims.iter().map(|claim| claim.id).collect();
-                done.batches.push(Batch { id: batch, claims, is_stuck: false });
-            }
-            done.claimed += claims.len();
-            let (to_plan, rest): (Vec<Claim>, Vec<Claim>) =
-                claims.into_iter().partition(|claim| claim.work == Work::Plan);
-            others.extend(rest);
-            let asked: HashSet<Uuid> = to_plan.iter().map(|claim| claim.session).collect();
-            let free = claim::lock_sessions(asked.clone())?;
-            done.held.extend(asked.difference(&free));
-            done.asked.extend(asked);
-            let (now, later): (Vec<Claim>, Vec<Claim>) =
-                to_plan.into_iter().partition(|claim| free.contains(&claim.session));
-            done.plans.extend(later);
-            plans = now;
-        }
-        done.plans.extend(plans);
-        Ok(others)
-    }
-
-    /// Up to so many of these, but for those whose session somebody else holds; with care, the very first.
-    fn some<'a, T>(&self, items: impl Iterator<Item = &'a T>, session: impl Fn(&T) -> Uuid, most: usize) -> Vec<&'a T> {
-        items.filter(|item| self.is_careful || !self.held.contains(&session(item))).take(most).collect()
     }
 
     fn free_threads(&self) -> usize {
         settings::max_concurrent_calls().saturating_sub(self.calls.under_way())
-    }
-
-    /// The one thing that is tried after a turn has failed.
-    fn careful(&self) -> Option<Thing> {
-        self.is_careful.then(|| self.hand.first(self.free_threads()))
     }
 
     /// Batches grow while transactions are short and shrink when they are not.
@@ -340,18 +306,11 @@ impl Engine {
         if took > SHORT * 3 / 2 {
             self.batch = (self.batch / 2).max(SMALLEST_BATCH);
         } else if took < SHORT / 2
-            && (done.claimed >= room.max(1) || done.kept.len() >= self.batch || self.hand.said.len() >= self.batch)
+            && (done.claimed() >= room.max(1)
+                || done.stored.len() >= self.batch
+                || self.partial_texts.len() >= self.batch)
         {
             self.batch = (self.batch * 2).min(LARGEST_BATCH);
-        }
-    }
-
-    /// The one thing that was tried cannot be done.
-    fn give_up_one(&mut self, problem: &str) {
-        let tried = self.hand.first(self.free_threads());
-        self.is_careful &= tried != Thing::Nothing;
-        if let Some(ticket) = self.hand.give_up(tried, problem) {
-            self.gate.give_back(ticket);
         }
     }
 }

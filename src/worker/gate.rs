@@ -4,12 +4,13 @@
 //! database share the clocks, not the counts. Never touches the database, never starts a call.
 
 use crate::store::catalog::{Catalog, Clock, Model};
-use crate::worker::draft::Ready;
+use crate::worker::in_flight::{InFlight, Kind};
+use crate::worker::prepare::{Admission, Prepared};
 use dialectic_core::limits::{Allowance, Limits, Ticket, Wait};
 use dialectic_core::provider::Usage;
 use dialectic_core::tokens::{Measure, Ratio};
 use pgrx::Uuid;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -161,40 +162,47 @@ impl Gate {
         !self.shut.is_empty() && (is_shut("") || is_shut(&model.name))
     }
 
-    /// Lets up to `most` of these calls through, in their order; of a provider that has no room the others wait as well. Those whose
-    /// session somebody else holds are left where they are. Returns the providers that will have none for long.
-    pub(crate) fn admit(&mut self, ready: &mut VecDeque<Ready>, held: &HashSet<Uuid>, most: usize) -> HashSet<String> {
+    /// Admits calls in the order of their arrival until `most` are admitted and not sent; behind a provider without room the
+    /// others of that provider wait as well. Calls of excluded sessions are not admitted. Returns the providers that will not
+    /// have room for long.
+    pub(crate) fn admit(
+        &mut self,
+        in_flight: &mut InFlight,
+        excluded: &HashSet<Uuid>,
+        most: usize,
+    ) -> HashSet<String> {
         let now = self.now();
-        let (mut full, mut shut) = (HashSet::new(), HashSet::new());
-        let mut through = 0;
-        for call in ready {
-            if through >= most {
+        let (mut full, mut throttled) = (HashSet::new(), HashSet::new());
+        let mut admitted = 0;
+        for id in in_flight.ids(Kind::Prepared).collect::<Vec<_>>() {
+            if admitted >= most {
                 break;
             }
-            if call.ticket.is_none() && !call.is_short && !held.contains(&call.claim.session) {
+            let Some((claim, call)) = in_flight.prepared_mut(id) else { continue };
+            if call.waits_for_admission() && !excluded.contains(&claim.session) {
                 let (provider, model) = (call.model.provider.name.as_str(), call.model.name.as_str());
-                call.is_waiting = full.contains(provider);
-                if !call.is_waiting {
-                    let tokens = self.expected(call);
-                    match self.limits.begin(provider, model, tokens, now) {
-                        Ok(ticket) => call.ticket = Some(ticket),
+                if full.contains(provider) {
+                    call.admission = Admission::WaitingForProvider;
+                } else {
+                    match self.limits.begin(provider, model, self.expected(call), now) {
+                        Ok(ticket) => call.admission = Admission::Admitted(ticket),
                         Err(wait) => {
-                            call.is_waiting = true;
                             full.insert(provider.to_owned());
                             if matches!(wait, Wait::Until(then) if then.saturating_sub(now) > LONG) {
-                                shut.insert(provider.to_owned());
+                                throttled.insert(provider.to_owned());
                             }
+                            call.admission = Admission::WaitingForProvider;
                         }
                     }
                 }
             }
-            through += usize::from(call.ticket.is_some());
+            admitted += usize::from(call.is_admitted());
         }
-        shut
+        throttled
     }
 
     /// How many tokens a call will use, where that is limited: what it asks, and what its model answered of late.
-    fn expected(&self, call: &Ready) -> u64 {
+    fn expected(&self, call: &Prepared) -> u64 {
         if !call.model.is_counted() {
             return 0;
         }
@@ -260,7 +268,11 @@ impl Gate {
     }
 
     /// How long until the first of these lanes, or of these calls that wait, has room: none when only another call can make it.
-    pub(crate) fn next(&self, full: &[String], ready: &VecDeque<Ready>) -> Option<Duration> {
+    pub(crate) fn next<'a>(
+        &self,
+        full: &[String],
+        prepared: impl Iterator<Item = &'a Prepared>,
+    ) -> Option<Duration> {
         let now = self.now();
         let until = |model: &Model, tokens: u64| match self.limits.next(&model.provider.name, &model.name, tokens, now)
         {
@@ -269,7 +281,7 @@ impl Gate {
             None => Some(Duration::ZERO),
         };
         let of_lanes = full.iter().filter_map(|name| self.answering(name, false)).filter_map(|model| until(model, 0));
-        let waiting = ready.iter().filter(|call| call.is_waiting && !call.is_short);
+        let waiting = prepared.filter(|call| matches!(call.admission, Admission::WaitingForProvider));
         of_lanes.chain(waiting.filter_map(|call| until(&call.model, self.expected(call)))).min()
     }
 

@@ -1,26 +1,26 @@
 //! What works the queue: claimers, the threads that call models, and waiting for them.
 //!
-//! take, make, call, keep. The main thread is the only one that touches Postgres; call threads see core values only, and
+//! claim, prepare, open, call, keep. The main thread is the only one that touches Postgres; call threads see core values only, and
 //! everything crosses between them by a channel and a byte on a socket.
 
 pub(crate) mod board;
 pub(crate) mod calls;
 pub(crate) mod claimer;
-pub(crate) mod draft;
 pub(crate) mod engine;
 pub(crate) mod gate;
-pub(crate) mod hand;
+pub(crate) mod hold_up;
 pub(crate) mod http;
+pub(crate) mod in_flight;
 pub(crate) mod launcher;
 pub(crate) mod news;
 pub(crate) mod pool;
+pub(crate) mod prepare;
 pub(crate) mod procedure;
 pub(crate) mod secret;
 pub(crate) mod server;
 pub(crate) mod signals;
 pub(crate) mod stop;
 pub(crate) mod tail;
-pub(crate) mod turn;
 pub(crate) mod wake;
 
 use pgrx::prelude::*;

@@ -6,11 +6,11 @@
 use crate::error::{Error, Problem};
 use crate::store::claim;
 use crate::worker::claimer;
-use crate::worker::engine::Engine;
+use crate::worker::engine::{Engine, Host};
 use crate::worker::signals;
-use crate::worker::turn::Host;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 /// How long work that is not due yet, or that somebody else holds up, is waited for; and money that calls of somebody else hold.
@@ -56,10 +56,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
     let mut engine = Engine::new(name)?;
     let mut held_up_since = None;
     loop {
-        let report = match engine.turn(&mut host, left, true) {
-            Ok(report) => report,
-            Err(problem) => return Err(Error::Gone(problem).into()),
-        };
+        let report = engine.cycle(&mut host, left, true)?;
         left = left.saturating_sub(report.claimed);
         if report.is_busy {
             held_up_since = None;
@@ -133,9 +130,50 @@ impl Procedure {
 }
 
 impl Host for Procedure {
+    /// In a subtransaction, so that an error belongs to what was tried and not to the whole call.
     fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
-        self.run(work).map_err(Problem::from)
+        let result = subtransaction(work)?;
+        self.commit();
+        Ok(result)
     }
+
+    fn raises(&self) -> bool {
+        true
+    }
+}
+
+/// Runs work in a subtransaction; an error ends it and is returned. A cancelled statement and the end of the process are not
+/// errors of the work, and pass through.
+fn subtransaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
+    // SAFETY: reads where the server stands, to go back there.
+    let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };
+    // SAFETY: ends exactly the subtransaction that is begun below, which nothing in between ends.
+    let end = move |is_good: bool| unsafe {
+        if is_good {
+            pg_sys::ReleaseCurrentSubTransaction();
+        } else {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+    };
+    // SAFETY: a transaction is open wherever a procedure runs.
+    unsafe {
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+    }
+    let work = AssertUnwindSafe(work);
+    PgTryBuilder::new(move || {
+        let result = { work }.0();
+        end(result.is_ok());
+        result.map_err(Problem::from)
+    })
+    .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, |cause| cause.rethrow())
+    .catch_others(move |cause| {
+        end(false);
+        Err(Problem::from(cause))
+    })
+    .execute()
 }
 
 /// Returns after so many milliseconds; where it may, it commits before.

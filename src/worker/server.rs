@@ -6,9 +6,10 @@
 use crate::error::{Error, Problem};
 use crate::settings;
 use crate::store::claim;
-use crate::worker::engine::Engine;
-use crate::worker::turn::{Host, Report};
+use crate::worker::engine::{Engine, Host, Report};
+use crate::worker::hold_up::Scope;
 use crate::worker::{board, claimer, signals};
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,8 +84,25 @@ fn allow_sockets() {
     }
 }
 
+thread_local! {
+    /// The name that this worker claims by.
+    static CLAIMER: std::cell::RefCell<Option<String>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Notes that the worker ends in order: what it holds counts as no loss. An error here ends the process as it was to end.
+fn leave() {
+    if let Some(claimer) = CLAIMER.take() {
+        // SAFETY: ends whatever transaction the exit has interrupted.
+        unsafe { pg_sys::AbortOutOfAnyTransaction() };
+        if let Err(problem) = transaction(|| if extension().is_some() { claim::leave(&claimer) } else { Ok(()) }) {
+            log!("pg_dialectic worker: its end could not be noted: {}", problem.message);
+        }
+    }
+}
+
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(code: core::ffi::c_int, arg: pg_sys::Datum) {
+    leave();
     // SAFETY: the latch is the process's own.
     board::stand_up(arg.value() as u32, unsafe { pg_sys::MyLatch }, code == 0);
 }
@@ -96,8 +114,7 @@ fn serve(database: u32) {
         return board::give_up_unless_told(database);
     };
     let mut engine = begin(database, extension);
-    let mut failures = 0;
-    // Statements were planned for tables as they were; when these have grown they are planned anew.
+    // Statements were planned for tables as they were; when these have grown they are planned again.
     let (mut claimed, mut plans_fit) = (0, 50);
     loop {
         signals::heed();
@@ -105,32 +122,28 @@ fn serve(database: u32) {
         if notice.leave {
             return;
         }
-        if engine.is_stuck() {
-            log!("pg_dialectic worker: a claim cannot be ended; another worker frees it");
-            // SAFETY: nothing is open; the launcher starts another.
-            unsafe { pg_sys::proc_exit(1) };
-        }
-        let mut worker = Worker { extension };
+        let mut worker = Worker { extension, name: database_name() };
         let begun = Instant::now();
-        let rest = match engine.turn(&mut worker, usize::MAX, notice.revoked) {
+        let rest = match engine.cycle(&mut worker, usize::MAX, notice.revoked) {
             Ok(report) => {
-                failures = 0;
                 claimed += report.claimed;
                 if claimed > plans_fit {
                     // SAFETY: outside of a transaction.
                     unsafe { pg_sys::ResetPlanCache() };
                     plans_fit = claimed.saturating_mul(8);
                 }
+                if report.backoff.is_some() {
+                    leave_if_gone(database, extension);
+                }
                 worker.rest(&engine, &report)
             }
-            Err(problem) => {
-                leave_if_gone(database, extension);
-                failures = (failures + 1).min(8);
-                log!("pg_dialectic worker: {problem}");
-                Some(Duration::from_millis(5 << failures))
-            }
+            // The worker does not raise: whatever holds it up it waits out.
+            Err(_) => Some(HELD_UP),
         };
-        board::count_turn(database, u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let in_flight = engine.in_flight().counts().map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        board::count_cycle(database, micros, in_flight);
+        show_hold_ups(database, &mut engine);
         if rest != Some(Duration::ZERO) {
             report_idle(rest.is_none_or(|rest| rest > Duration::from_millis(100)));
             signals::wait(rest, Some(engine.socket()));
@@ -138,11 +151,56 @@ fn serve(database: u32) {
     }
 }
 
+/// Lets other processes see what errors hold up, where that has changed.
+fn show_hold_ups(database: u32, engine: &mut Engine) {
+    let Some(held_up) = engine.hold_ups().changed() else { return };
+    let shown: Vec<board::ShownHoldUp> = held_up
+        .into_iter()
+        .map(|(scope, held)| {
+            let session = match scope {
+                Scope::Session(session) => Some(*session.as_bytes()),
+                Scope::Database => None,
+            };
+            let micros = i64::try_from(held.since.elapsed().as_micros()).unwrap_or(i64::MAX);
+            // SAFETY: reads the clock.
+            let since = unsafe { pg_sys::GetCurrentTimestamp() }.saturating_sub(micros);
+            let problem = &held.problem;
+            board::ShownHoldUp::new(session, problem.sqlstate, held.failures, since, &problem.message)
+        })
+        .collect();
+    board::show_hold_ups(database, &shown);
+}
+
+/// The name of the database, which may have been changed since the worker began.
+fn database_name() -> String {
+    thread_local! {
+        static NAME: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
+    }
+    NAME.with_borrow_mut(|name| {
+        if name.is_empty() {
+            let read = transaction(|| {
+                // SAFETY: a look into the catalog, in a transaction; the name is copied before it ends.
+                let found = unsafe { pg_sys::get_database_name(pg_sys::MyDatabaseId) };
+                if found.is_null() {
+                    return Ok(String::new());
+                }
+                // SAFETY: a string of the server, with an end.
+                Ok(unsafe { std::ffi::CStr::from_ptr(found) }.to_string_lossy().into_owned())
+            });
+            *name = read.unwrap_or_default();
+        }
+        name.clone()
+    })
+}
+
 /// Begins to be a claimer. Somebody may be changing the extension in that moment: then it is tried again, a few times.
 fn begin(database: u32, extension: pg_sys::Oid) -> Engine {
     for rest in [HELD_UP, HELD_UP * 5, HELD_UP * 25] {
         match transaction(|| Engine::new(claimer::open("worker")?)) {
-            Ok(engine) => return engine,
+            Ok(engine) => {
+                CLAIMER.set(Some(engine.claimer().to_owned()));
+                return engine;
+            }
             Err(problem) => {
                 // An extension that is dropped while its worker comes is no failure of the worker.
                 leave_if_gone(database, extension);
@@ -171,11 +229,16 @@ fn leave_if_gone(database: u32, extension: pg_sys::Oid) {
 /// Transactions of the worker; each begins by making sure that the extension is still the one it serves.
 struct Worker {
     extension: pg_sys::Oid,
+    /// The name of the database, for the log.
+    name: String,
 }
 
 impl Worker {
     /// How long there is nothing to do.
     fn rest(&mut self, engine: &Engine, report: &Report) -> Option<Duration> {
+        if report.backoff.is_some() {
+            return report.backoff;
+        }
         if report.is_busy {
             return Some(Duration::ZERO);
         }
@@ -205,6 +268,26 @@ impl Host for Worker {
             }
             work()
         })
+    }
+
+    fn raises(&self) -> bool {
+        false
+    }
+
+    fn log(&mut self, problem: &Problem, session: Option<pgrx::Uuid>) {
+        let what = session.map_or_else(|| "everything".to_owned(), |session| format!("session {session}"));
+        ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_WARNING,
+            format!(
+                "pg_dialectic worker of database \"{}\" cannot go on with {what}: {} (SQLSTATE {})",
+                self.name,
+                problem.message,
+                problem.sqlstate()
+            ),
+            "dialectic",
+        )
+        .set_hint("SELECT problems FROM dialectic.health() shows whether it is over; nothing has been lost.")
+        .report(PgLogLevel::LOG);
     }
 
     fn at(&mut self, place: &'static str) {
@@ -251,6 +334,13 @@ fn report_idle(is_long: bool) {
     unsafe {
         pg_sys::pgstat_report_stat(is_long);
         pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, std::ptr::null());
+    }
+}
+
+/// As `stop_here`, inside a transaction of the worker, whose writes are not committed yet.
+pub(crate) fn stop_inside(place: &str) {
+    if is_worker() && settings::stop_at().is_some() {
+        stop_here(&format!("inside_{place}"));
     }
 }
 

@@ -96,7 +96,7 @@ fn fault(request: &Request, settings: &Settings, input_tokens: u64) -> Option<Ou
         let status = match class {
             Class::Throttled => Some(429),
             Class::Transient => Some(503),
-            Class::Permanent | Class::ContextWindow => Some(400),
+            Class::Permanent | Class::ContextWindow | Class::Internal => Some(400),
             Class::Configuration => Some(401),
             Class::Content => None,
         };

@@ -1,4 +1,6 @@
-//! A claimed job on its way to a request: what is kept of it while its prompt is rendered, and what it becomes then.
+//! A job on its way to a request: what is kept of it while a thread renders its prompt, and the request it becomes.
+//!
+//! Decides what the answer is read against and how much room it has. Never touches the database and never starts a thread.
 
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
@@ -17,9 +19,8 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// A job whose prompt is being rendered.
-pub(crate) struct Rendering {
-    pub(crate) claim: Claim,
-    /// The model that is called, which may stand in for that of the job.
+pub(crate) struct Preparing {
+    /// The model that is called: the job's own, or its fallback.
     pub(crate) model: Arc<Model>,
     measure: Measure,
     window: Window,
@@ -33,27 +34,33 @@ pub(crate) struct Rendering {
 }
 
 /// A job whose request is complete.
-pub(crate) struct Ready {
-    pub(crate) claim: Claim,
+pub(crate) struct Prepared {
     pub(crate) model: Arc<Model>,
     pub(crate) request: Request,
     /// How many tokens its messages were counted as, where they were.
     pub(crate) counted: u64,
-    /// How many tokens it asks at the most, where that is limited, and how many are paid for beforehand.
+    /// How many tokens it sends at most, where its provider limits them, and how many are paid for beforehand.
     pub(crate) tokens: u64,
     pub(crate) reads: Option<u64>,
-    /// What lets it leave; none while it waits at the gate.
-    pub(crate) ticket: Option<Ticket>,
-    /// Whether it waits there.
-    pub(crate) is_waiting: bool,
-    /// Whether it waits for money that other calls hold.
-    pub(crate) is_short: bool,
-    /// The owner or the session that was short of it, where it has waited.
-    pub(crate) purse: Option<String>,
+    pub(crate) admission: Admission,
+    /// The owner or the session that was short of money, once it has waited for any.
+    pub(crate) payer: Option<String>,
     /// What its answer is read against.
     pub(crate) wanted: Wanted,
     /// The prompt, unless it is saved already.
     pub(crate) prompt: Option<Saving>,
+}
+
+/// What a complete request waits for.
+pub(crate) enum Admission {
+    /// To be admitted.
+    Queued,
+    /// Until its provider has room.
+    WaitingForProvider,
+    /// Until other calls release money that its payer needs.
+    WaitingForMoney,
+    /// Nothing but a thread and its session: its call is counted at its provider.
+    Admitted(Ticket),
 }
 
 /// What the answer of a job is read against, with so much room for it.
@@ -82,18 +89,16 @@ fn part(shape: &Value, missing: &[String]) -> Value {
     }
 }
 
-impl Rendering {
-    /// Begins with what was read; the reason when there is nobody to ask.
+impl Preparing {
+    /// Begins with what was read and the model to call; the reason when what an answer continues is missing.
     pub(crate) fn begin(
         draft: Draft,
-        asked: Option<(Arc<Model>, Measure)>,
-    ) -> Result<(Rendering, Prompt, Room), (Claim, String)> {
+        asked: (Arc<Model>, Measure),
+    ) -> Result<(Preparing, Prompt, Room), String> {
         let claim = draft.claim;
-        let Some((model, measure)) = asked else {
-            return Err((claim, format!("model \"{}\" does not exist any more", draft.turn.model)));
-        };
+        let (model, measure) = asked;
         if let Some(gap) = draft.chain.gap {
-            return Err((claim, format!("{gap} is missing, which the answer is to go on from")));
+            return Err(format!("cannot continue the answer: {gap} is missing"));
         }
         let window = draft.limits.window(&model);
         let wanted = wanted(&draft, Budget { asked: window.output, most: model.max_output_tokens });
@@ -117,11 +122,10 @@ impl Rendering {
                 Prompt::GoOn(draft.definition, Box::new(Continuing { turn, chunks, why, shape, document_key }))
             }
             (Some(json), None) => Prompt::Saved(json),
-            (None, Some(_)) => return Err((claim, "the prompt of the answer that is to go on is missing".to_owned())),
+            (None, Some(_)) => return Err("cannot continue the answer: its prompt is missing".to_owned()),
             (None, None) => Prompt::New(draft.definition, Box::new(draft.turn)),
         };
-        let rendering = Rendering {
-            claim,
+        let preparing = Preparing {
             model,
             measure,
             window,
@@ -132,7 +136,7 @@ impl Rendering {
             goes_on,
             artifacts,
         };
-        Ok((rendering, prompt, room))
+        Ok((preparing, prompt, room))
     }
 
     /// The artifacts of groups that are given by position.
@@ -141,13 +145,13 @@ impl Rendering {
         groups.iter().map(|group| group.iter().filter_map(artifact).collect()).collect()
     }
 
-    /// Ends without a call, for there is no room to go on in: what was written before is all there will be.
-    pub(crate) fn end_as_it_is(self) -> (Claim, Verdict) {
-        (self.claim, assembled(&self.wanted, "the window of the model has no room to go on in"))
+    /// Ends without a call, because the window has no room for a continuation: the document is assembled from what there is.
+    pub(crate) fn end_without_call(&self) -> Verdict {
+        assembled(&self.wanted, "the window of the model has no room to go on in")
     }
 
     /// Ends with the messages, the JSON that is saved of them and how many tokens they have, where that was counted.
-    pub(crate) fn end(self, messages: Vec<Message>, json: String, counted: u64) -> Ready {
+    pub(crate) fn end(self, messages: Vec<Message>, json: String, counted: u64) -> Prepared {
         let tokens = self.measure.at_most(counted);
         // Where the prompt was counted it is known how much of the window is left.
         let left = if tokens == 0 { u64::MAX } else { self.window.tokens.saturating_sub(tokens).max(1) };
@@ -165,34 +169,47 @@ impl Rendering {
             call_no: self.call_no,
         };
         let prompt = (!self.is_saved).then_some(Saving { messages: json, goes_on: self.goes_on });
-        let (claim, model) = (self.claim, self.model);
-        Ready {
-            claim,
-            model,
+        Prepared {
+            model: self.model,
             request,
             counted,
             tokens,
             reads: (counted > 0).then(|| self.measure.worst(counted)),
-            ticket: None,
-            is_waiting: false,
-            is_short: false,
-            purse: None,
+            admission: Admission::Queued,
+            payer: None,
             wanted,
             prompt,
         }
     }
 }
 
-impl Ready {
-    /// Whether nothing holds it back but a thread or its session.
-    pub(crate) fn goes(&self) -> bool {
-        !self.is_waiting && !self.is_short
+impl Prepared {
+    /// Whether it waits for nothing but a thread or its session.
+    pub(crate) fn is_next(&self) -> bool {
+        matches!(self.admission, Admission::Queued | Admission::Admitted(_))
+    }
+
+    pub(crate) fn is_admitted(&self) -> bool {
+        matches!(self.admission, Admission::Admitted(_))
+    }
+
+    /// Whether its provider has yet to admit it.
+    pub(crate) fn waits_for_admission(&self) -> bool {
+        matches!(self.admission, Admission::Queued | Admission::WaitingForProvider)
+    }
+
+    /// Gives up its admission for another state; returns the ticket that is to be given back.
+    pub(crate) fn withdraw(&mut self, to: Admission) -> Option<Ticket> {
+        match std::mem::replace(&mut self.admission, to) {
+            Admission::Admitted(ticket) => Some(ticket),
+            _ => None,
+        }
     }
 
     /// The call it becomes.
-    pub(crate) fn opening(&self) -> Opening<'_> {
+    pub(crate) fn opening<'a>(&'a self, claim: &'a Claim) -> Opening<'a> {
         Opening {
-            claim: &self.claim,
+            claim,
             prompt: self.prompt.as_ref(),
             model: &self.model,
             reads: self.reads,

@@ -1,0 +1,167 @@
+//! What the engine does when a transaction is committed: jobs that are stored leave, the others advance.
+//!
+//! Nothing here touches the database, and nothing here can fail.
+
+use super::isolate::Only;
+use super::work::Done;
+use super::{Engine, Host, Report};
+use crate::error::Problem;
+use crate::store::claim::{Claim, Read};
+use crate::store::document;
+use crate::store::reply::Reply;
+use crate::store::request::{Draft, Opened};
+use crate::worker::calls::ClaimId;
+use crate::worker::in_flight::{Kind, Place};
+use crate::worker::news;
+use crate::worker::prepare::{Admission, Preparing};
+use dialectic_core::provider::Class;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl Engine {
+    /// A transaction is committed.
+    pub(super) fn apply(&mut self, host: &mut impl Host, only: Only, done: Done, report: &mut Report) {
+        let (stored, claimed) = (done.stored.len(), done.claimed());
+        self.gate.hear(done.news);
+        self.partial_texts.retain(|(claim, _)| !done.partial_texts.contains(&claim.id));
+        if done.has_learned {
+            self.gate.is_put_down();
+        }
+        self.in_flight.forget_batches(done.finished_batches);
+        for id in &done.stored {
+            self.in_flight.finish(*id);
+        }
+        for id in &done.revoked {
+            self.calls.stop(*id);
+        }
+        let opened = self.apply_opened(done.opened, &done.tried, &done.busy);
+        if stored > 0 {
+            self.in_flight.retry_unfunded();
+        }
+        let read = done.read.len();
+        self.apply_read(host, done.read, &done.left, done.unplannable, done.drafts, done.sources);
+        if !opened.is_empty() {
+            host.at("prompt_saved");
+        }
+        let sent = opened.len();
+        self.start(opened);
+        if sent > 0 {
+            host.at("calling");
+        }
+        if stored > 0 {
+            host.at("between_batches");
+        }
+        self.is_alone |= done.taken.is_alone;
+        if let Some(batch) = done.taken.batch {
+            self.in_flight.claim(batch, done.taken.claims);
+        }
+        self.is_alone &= !self.in_flight.is_empty();
+        if claimed > 0 {
+            host.at("claimed");
+        }
+        if only == Only::All {
+            self.busy.retain(|session| !done.wanted.contains(session));
+        }
+        self.busy.extend(done.busy);
+        self.busy.retain(|session| self.in_flight.needs_transaction(*session));
+        report.claimed += claimed;
+        let finished = self.in_flight.finished_batches().len();
+        report.is_busy |= stored + sent + claimed + read + finished > 0;
+    }
+
+    /// Sorts admitted calls by what became of them; returns those that are open.
+    fn apply_opened(
+        &mut self,
+        opened: Opened,
+        tried: &HashSet<ClaimId>,
+        busy: &HashSet<pgrx::Uuid>,
+    ) -> Vec<ClaimId> {
+        let mut open = Vec::new();
+        for id in self.in_flight.ids(Kind::Prepared).collect::<Vec<_>>() {
+            let Some((claim, prepared)) = self.in_flight.prepared_mut(id) else { continue };
+            let mut ticket = None;
+            if opened.open.contains(&claim.job) && tried.contains(&id) {
+                open.push(id);
+            } else if let Some(payer) = opened.short.get(&claim.job) {
+                ticket = prepared.withdraw(Admission::WaitingForMoney);
+                prepared.payer = Some(payer.clone());
+            } else if tried.contains(&id) {
+                // Paused for want of money, given back, or its claim was revoked.
+                ticket = prepared.withdraw(Admission::Queued);
+                self.in_flight.finish(id);
+            } else if prepared.is_admitted() && busy.contains(&claim.session) {
+                // A call that cannot be opened must not take the room of one that can.
+                ticket = prepared.withdraw(Admission::Queued);
+            }
+            if let Some(ticket) = ticket {
+                self.gate.give_back(ticket);
+            }
+        }
+        open
+    }
+
+    /// Jobs that were read go to a thread; those that could not be read are read again, or fail.
+    fn apply_read(
+        &mut self,
+        host: &mut impl Host,
+        mut read: HashSet<ClaimId>,
+        left: &HashSet<ClaimId>,
+        unplannable: Vec<(Claim, Problem)>,
+        drafts: Vec<Read<Draft>>,
+        sources: Vec<Read<document::Source>>,
+    ) {
+        read.retain(|id| !left.contains(id));
+        for (claim, problem) in unplannable {
+            read.remove(&claim.id);
+            self.in_flight.note_failed_read(claim.id, problem);
+        }
+        if !drafts.is_empty() {
+            host.at("read");
+        }
+        for (claim, draft) in drafts {
+            read.remove(&claim.id);
+            match draft {
+                Ok(draft) => self.prepare(draft),
+                Err(problem) => self.in_flight.note_failed_read(claim.id, problem),
+            }
+        }
+        for (claim, source) in sources {
+            read.remove(&claim.id);
+            match source {
+                Ok(source) => {
+                    self.calls.document(claim.id, source.definition, source.manuscript);
+                    self.in_flight.advance(claim.id, Place::Rendering);
+                }
+                Err(problem) => self.in_flight.note_failed_read(claim.id, problem),
+            }
+        }
+        // Planned, or no longer claimed.
+        for id in read {
+            self.in_flight.finish(id);
+        }
+    }
+
+    /// Has the prompt of a job made. A model that the cached catalog does not know may have been added just now.
+    fn prepare(&mut self, draft: Draft) {
+        let claim = draft.claim;
+        let Some(model) = self.gate.answering(&draft.turn.model, draft.is_last_attempt).cloned() else {
+            news::forget();
+            let message = format!("model \"{}\" does not exist", draft.turn.model);
+            let hint = "SELECT dialectic.add_model(…) adds it, then dialectic.retry(session) tries again.";
+            let problem =
+                Problem { sqlstate: *b"42704", message, detail: None, hint: Some(hint.to_owned()) };
+            return self.in_flight.note_failed_read(claim.id, problem);
+        };
+        let measure = self.gate.measure(&model);
+        match Preparing::begin(draft, (Arc::clone(&model), measure)) {
+            Ok((preparing, prompt, room)) => {
+                self.calls.render(claim.id, prompt, room);
+                self.in_flight.advance(claim.id, Place::Preparing(Box::new(preparing)));
+            }
+            Err(message) => {
+                let reply = Reply::failed(Class::Permanent, message);
+                self.in_flight.advance(claim.id, Place::Answered(Box::new(reply)));
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What the engine gives to its threads and gets back from them: prompts to render, calls to make, text as it is streamed.
+//!
+//! Nothing here touches the database: what comes back moves its job to a place from which the next transaction stores it.
+
+use super::Engine;
+use crate::settings;
+use crate::store::claim::Claim;
+use crate::store::reply::Reply;
+use crate::worker::calls::{ClaimId, Event, Order, Rendered};
+use crate::worker::http::Route;
+use crate::worker::in_flight::{Calling, Place};
+use crate::worker::prepare::{Admission, Prepared, Preparing};
+use dialectic_core::provider::Class;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The text of at most this many calls is stored in one transaction.
+const STREAMS_AT_ONCE: usize = 64;
+
+impl Engine {
+    /// Takes in what the threads have done.
+    pub(super) fn listen(&mut self) {
+        for event in self.calls.events() {
+            match event {
+                Event::Rendered(id, made) => self.rendered(id, made),
+                Event::Replied(id, heard, verdict) => {
+                    let last_text = self.calls.ended(id);
+                    let reply = Reply::from((heard, verdict));
+                    if let Some(claim) = self.in_flight.claim_of(id) {
+                        self.note_last_text(claim, last_text, &reply);
+                        self.replied(id, reply);
+                    }
+                }
+                Event::Documented(id, Ok(text)) => drop(self.in_flight.advance(id, Place::Rendered(text))),
+                Event::Documented(id, Err((class, problem))) => self.answered(id, Reply::failed(class, problem)),
+            }
+        }
+    }
+
+    fn answered(&mut self, id: ClaimId, reply: Reply) {
+        self.in_flight.advance(id, Place::Answered(Box::new(reply)));
+    }
+
+    /// Text of a call that broke off is stored yet, because the next call continues it. An answer is stored as a whole.
+    fn note_last_text(&mut self, claim: Claim, text: Option<String>, reply: &Reply) {
+        if reply.class.is_none() {
+            self.partial_texts.retain(|(of, _)| of.id != claim.id);
+        } else if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.partial_texts.push((claim, text));
+        }
+    }
+
+    /// A call ended: its usage is known, and a provider that asks for a pause gets it at once.
+    fn replied(&mut self, id: ClaimId, reply: Reply) {
+        let Some(Place::Calling(calling)) = self.in_flight.advance(id, Place::Claimed) else { return };
+        self.gate.learn(&calling.model, calling.counted, &reply.usage);
+        if let Some(ticket) = calling.ticket {
+            self.gate.settle(&calling.model, ticket, &reply.usage);
+        }
+        let provider = &calling.model.provider.name;
+        let is_throttled = reply.class == Some(Class::Throttled.as_str());
+        if is_throttled || (reply.class.is_none() && reply.retry_after_ms.is_some()) {
+            let time = reply.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+            self.gate.rest(provider, time);
+        }
+        if is_throttled {
+            self.gate.narrow(provider);
+        } else if reply.is_strike {
+            self.gate.strike(provider);
+        }
+        self.answered(id, reply);
+    }
+
+    /// Collects the text of calls whose time to be stored has come.
+    pub(super) fn collect_partial_texts(&mut self) {
+        let now = Instant::now();
+        for _ in self.partial_texts.len()..STREAMS_AT_ONCE.min(self.batch) {
+            if self.streaming.front().is_none_or(|(due, _)| now < *due) {
+                break;
+            }
+            let Some((_, id)) = self.streaming.pop_front() else { break };
+            if self.in_flight.calling(id).is_none() {
+                continue;
+            }
+            if let Some(claim) = self.in_flight.claim_of(id)
+                && let Some(text) = self.calls.said(id).filter(|text| !text.is_empty())
+            {
+                self.partial_texts.push((claim, text));
+            }
+            self.streaming.push_back((now + self.gate.flush_every(), id));
+        }
+    }
+
+    fn rendered(&mut self, id: ClaimId, made: Rendered) {
+        self.in_flight.advance_with(id, |place| match place {
+            Place::Preparing(preparing) => place_of(*preparing, made),
+            other => other,
+        });
+    }
+
+    /// Admits calls for which there are threads; those that would wait long for their provider are given back.
+    pub(super) fn admit(&mut self) {
+        let free = self.free_threads();
+        let excluded = self.unclaimable();
+        let throttled = self.gate.admit(&mut self.in_flight, &excluded, free);
+        if throttled.is_empty() {
+            return;
+        }
+        let waits_long = |prepared: &Prepared| {
+            !prepared.is_admitted() && throttled.contains(&prepared.model.provider.name)
+        };
+        let back: Vec<ClaimId> = self
+            .in_flight
+            .prepared()
+            .filter(|(_, prepared)| waits_long(prepared))
+            .map(|(claim, _)| claim.id)
+            .collect();
+        for id in back {
+            self.answered(id, Reply { is_back: true, ..Reply::default() });
+        }
+    }
+
+    /// Starts calls that are open.
+    pub(super) fn start(&mut self, opened: Vec<ClaimId>) {
+        let policy = settings::policy();
+        for id in opened {
+            let Some(Place::Prepared(prepared)) = self.in_flight.advance(id, Place::Claimed) else { continue };
+            let is_remote = prepared.request.api != "simulator";
+            let route = is_remote.then(|| Route {
+                provider: Arc::clone(&prepared.model.provider),
+                policy: Arc::clone(&policy),
+                measure: self.gate.measure(&prepared.model),
+            });
+            if is_remote {
+                self.streaming.push_back((Instant::now() + self.gate.flush_every(), id));
+            }
+            let ticket = match prepared.admission {
+                Admission::Admitted(ticket) => Some(ticket),
+                _ => None,
+            };
+            let calling = Calling { model: prepared.model, counted: prepared.counted, ticket };
+            self.in_flight.advance(id, Place::Calling(Box::new(calling)));
+            self.calls.call(id, Order { request: prepared.request, wanted: prepared.wanted, route });
+        }
+    }
+}
+
+/// Where a job goes whose prompt was rendered.
+fn place_of(preparing: Preparing, made: Rendered) -> Place {
+    match made {
+        Rendered::Ready(messages, json, tokens) => Place::Prepared(Box::new(preparing.end(messages, json, tokens))),
+        Rendered::Full => Place::Answered(Box::new(Reply::heard(preparing.end_without_call()))),
+        Rendered::TooLong(groups) => Place::Oversized(preparing.groups(&groups)),
+        Rendered::Refused(class, problem) => Place::Answered(Box::new(Reply::failed(class, problem))),
+    }
+}

@@ -1,0 +1,276 @@
+//! What one transaction of the engine does: store, open, plan, read, claim, in this order.
+//!
+//! Nothing here changes the engine, because the transaction may yet fail; `apply` does that when it is committed. The phase
+//! tells whether an error came from reading a job or from writing.
+
+use super::{Engine, UNSTORED_BYTES_LIMIT, read_news};
+use crate::error::{Error, Problem};
+use crate::store::claim::{self, Claim, Read, Taken, Work};
+use crate::store::request::{self, Draft, Opened};
+use crate::store::{self, catalog, document, partial, plan, reply};
+use crate::worker::calls::ClaimId;
+use crate::worker::engine::isolate::Only;
+use crate::worker::gate::News;
+use crate::worker::in_flight::{Kind, Place, is_plan};
+use crate::worker::news;
+use crate::worker::server::stop_inside;
+use pgrx::Uuid;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// What a transaction is for.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub(super) open: bool,
+    pub(super) keep: bool,
+    pub(super) claim: bool,
+    /// Whether to see which claims were revoked.
+    pub(super) look: bool,
+}
+
+/// What a transaction was doing when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// What concerns no session: the catalog, finished claims, learned token ratios.
+    Housekeeping,
+    Reading,
+    Writing,
+    Claiming,
+}
+
+/// What a transaction has done, to be applied when it is committed.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Jobs that were read; those that could not be come with the reason.
+    pub(super) drafts: Vec<Read<Draft>>,
+    pub(super) sources: Vec<Read<document::Source>>,
+    /// Claims that were read or planned, whatever came of it: those of which nothing else is said are gone.
+    pub(super) read: HashSet<ClaimId>,
+    /// Plans that are left for another transaction.
+    pub(super) left: HashSet<ClaimId>,
+    pub(super) unplannable: Vec<(Claim, Problem)>,
+    pub(super) opened: Opened,
+    /// Sessions that were to be locked, and those of them that another transaction has locked.
+    pub(super) wanted: HashSet<Uuid>,
+    pub(super) busy: HashSet<Uuid>,
+    pub(super) tried: HashSet<ClaimId>,
+    pub(super) stored: HashSet<ClaimId>,
+    pub(super) taken: Taken,
+    pub(super) planned: usize,
+    /// How long planning took, which sees to its own bounds.
+    pub(super) planning: Duration,
+    pub(super) revoked: HashSet<ClaimId>,
+    pub(super) partial_texts: HashSet<ClaimId>,
+    pub(super) finished_batches: usize,
+    pub(super) has_learned: bool,
+    /// What has changed in the tables that are cached.
+    pub(super) news: News,
+}
+
+impl Done {
+    pub(super) fn claimed(&self) -> usize {
+        self.taken.claims.len()
+    }
+}
+
+impl Engine {
+    /// The work of a transaction.
+    pub(super) fn work(&self, parts: &Parts, room: usize, only: Only, phase: &Cell<Phase>) -> Result<Done, Error> {
+        let mut done = Done { news: read_news()?, ..Done::default() };
+        self.keep_house(parts, only, &mut done)?;
+        if only == Only::Housekeeping {
+            return Ok(done);
+        }
+        phase.set(Phase::Writing);
+        let free = self.store(parts, only, &mut done)?;
+        if parts.claim {
+            self.plan(only, &free, phase, &mut done)?;
+            phase.set(Phase::Reading);
+            self.read(only, &mut done)?;
+            phase.set(Phase::Claiming);
+            // Where there is little to do, what was just read is prepared before more is claimed.
+            if !parts.open || done.drafts.is_empty() || !done.stored.is_empty() || done.planned > 0 {
+                self.claim(room, only, &mut done)?;
+            }
+        }
+        let loses_nothing = done.stored.is_empty() && done.opened.open.is_empty() && done.partial_texts.is_empty();
+        if loses_nothing && !done.taken.is_alone {
+            // Claims and plans come about again by themselves if the server loses them; answers do not. A claim to work a job
+            // alone must be known to whoever finds it lost.
+            store::commit_lazily();
+        }
+        Ok(done)
+    }
+
+    /// What concerns no session.
+    fn keep_house(&self, parts: &Parts, only: Only, done: &mut Done) -> Result<(), Error> {
+        if parts.look {
+            let calling: Vec<Claim> = self.in_flight.at(Kind::Calling).map(|(claim, _)| *claim).collect();
+            done.revoked = claim::revoked(&calling)?;
+        }
+        if matches!(only, Only::All | Only::Housekeeping) {
+            let finished = self.in_flight.finished_batches();
+            claim::let_go(finished)?;
+            done.finished_batches = finished.len();
+            catalog::learn(self.gate.learned())?;
+            done.has_learned = true;
+        }
+        Ok(())
+    }
+
+    /// Stores answers, documents and failures, and opens calls; returns the sessions that are locked for it.
+    fn store(&self, parts: &Parts, only: Only, done: &mut Done) -> Result<HashSet<Uuid>, Error> {
+        let texts: Vec<&(Claim, String)> =
+            self.partial_texts.iter().filter(|(claim, _)| self.may_touch(only, claim)).collect();
+        done.partial_texts = texts.iter().map(|(claim, _)| claim.id).collect();
+        partial::append(&texts)?;
+
+        let some = |kind: Kind, wanted: bool| -> Vec<(&Claim, &Place)> {
+            let most = if wanted { self.batch } else { 0 };
+            self.in_flight.at(kind).filter(|(claim, _)| self.may_touch(only, claim)).take(most).collect()
+        };
+        let answered = some(Kind::Answered, parts.keep);
+        let rendered = some(Kind::Rendered, parts.keep);
+        let oversized = some(Kind::Oversized, parts.keep);
+        let unreadable = some(Kind::Unreadable, parts.keep);
+        let may_open = parts.open && self.in_flight.unstored_bytes() < UNSTORED_BYTES_LIMIT;
+        let admitted: Vec<_> = self
+            .in_flight
+            .prepared()
+            .filter(|(claim, prepared)| prepared.is_admitted() && self.may_touch(only, claim))
+            .take(if may_open { self.free_threads().min(self.batch) } else { 0 })
+            .collect();
+        let plans = some(Kind::Claimed, parts.claim).into_iter().filter(|(claim, _)| is_plan(claim));
+
+        done.wanted = if only == Only::All { self.busy.clone() } else { HashSet::new() };
+        let stored = answered.iter().chain(&rendered).chain(&oversized).chain(&unreadable);
+        done.wanted.extend(stored.map(|(claim, _)| claim.session));
+        done.wanted.extend(admitted.iter().map(|(claim, _)| claim.session));
+        done.wanted.extend(plans.map(|(claim, _)| claim.session));
+        let free = claim::lock_sessions(done.wanted.clone())?;
+        done.busy = done.wanted.difference(&free).copied().collect();
+        let is_free = |claim: &Claim| free.contains(&claim.session);
+
+        let opening: Vec<_> = admitted.into_iter().filter(|(claim, _)| is_free(claim)).collect();
+        done.tried = opening.iter().map(|(claim, _)| claim.id).collect();
+        let calls: Vec<_> = opening.iter().map(|(claim, prepared)| prepared.opening(claim)).collect();
+        done.opened = request::open(&calls)?;
+        if !calls.is_empty() {
+            stop_inside("opening");
+        }
+
+        let mut replies = Vec::new();
+        let mut documents = Vec::new();
+        let mut failures = Vec::new();
+        for (claim, place) in answered.into_iter().chain(rendered).chain(oversized).chain(unreadable) {
+            if !is_free(claim) {
+                continue;
+            }
+            match place {
+                Place::Answered(reply) => replies.push((claim, &**reply)),
+                Place::Rendered(text) => documents.push((claim, text.as_str())),
+                Place::Oversized(groups) => request::combine(claim, groups)?,
+                Place::Unreadable(problem) => failures.push((claim, problem)),
+                _ => continue,
+            }
+            done.stored.insert(claim.id);
+        }
+        reply::keep(&replies)?;
+        document::keep(&documents)?;
+        claim::fail_unreadable(&failures)?;
+        if !done.stored.is_empty() {
+            stop_inside("storing");
+        }
+        Ok(free)
+    }
+
+    /// Plans what was claimed before.
+    fn plan(
+        &self,
+        only: Only,
+        free: &HashSet<Uuid>,
+        phase: &Cell<Phase>,
+        done: &mut Done,
+    ) -> Result<(), Error> {
+        let is_now = |claim: &&Claim| is_plan(claim) && self.may_touch(only, claim) && free.contains(&claim.session);
+        let plans: Vec<Claim> =
+            self.in_flight.at(Kind::Claimed).map(|(claim, _)| claim).filter(is_now).take(self.batch).copied().collect();
+        if plans.is_empty() {
+            return Ok(());
+        }
+        phase.set(Phase::Reading);
+        let begun = Instant::now();
+        let planned = plan::plan_jobs(&plans)?;
+        phase.set(Phase::Writing);
+        let outcome = planned.store()?;
+        done.planning += begun.elapsed();
+        done.planned += outcome.planned;
+        done.read.extend(plans.iter().map(|claim| claim.id));
+        done.left = plans.iter().filter(|claim| outcome.left.contains(&claim.job)).map(|claim| claim.id).collect();
+        for (job, problem) in outcome.unplannable {
+            done.unplannable.extend(plans.iter().find(|claim| claim.job == job).map(|claim| (*claim, problem)));
+        }
+        stop_inside("planning");
+        Ok(())
+    }
+
+    /// Reads what prompts and documents of jobs that were claimed before are made from.
+    fn read(&self, only: Only, done: &mut Done) -> Result<(), Error> {
+        let unread: Vec<Claim> = self
+            .in_flight
+            .at(Kind::Claimed)
+            .map(|(claim, _)| claim)
+            .filter(|claim| !is_plan(claim) && self.may_touch(only, claim))
+            .take(self.batch)
+            .copied()
+            .collect();
+        if unread.is_empty() {
+            return Ok(());
+        }
+        let of = |work: Work| -> Vec<Claim> { unread.iter().filter(|claim| claim.work == work).copied().collect() };
+        done.drafts = request::drafts(&of(Work::Call))?;
+        done.sources = document::sources(&of(Work::Render))?;
+        done.read.extend(unread.iter().map(|claim| claim.id));
+        // A model that was added together with a job of its own is known before that job is prepared.
+        news::accept();
+        done.news.add(read_news()?);
+        stop_inside("reading");
+        Ok(())
+    }
+
+    /// Claims due jobs; they are read in the next transaction.
+    fn claim(&self, room: usize, only: Only, done: &mut Done) -> Result<(), Error> {
+        let mut excluded = self.unclaimable();
+        excluded.extend(&done.busy);
+        match only {
+            Only::All => {}
+            Only::Session(session) => {
+                excluded.extend(claim::due_sessions()?);
+                excluded.remove(&session);
+            }
+            Only::Claim(_) | Only::Housekeeping => return Ok(()),
+        }
+        if room == 0 {
+            return Ok(());
+        }
+        let in_flight = self.in_flight.len() - done.stored.len();
+        let narrow = self.gate.lanes(|| self.in_flight.before_admission(&excluded));
+        let payers = self.in_flight.payers_waiting();
+        done.taken = claim::take(&self.claimer, room, in_flight, &excluded, &narrow, payers)?;
+        if done.claimed() > 0 {
+            stop_inside("claiming");
+        }
+        Ok(())
+    }
+
+    /// Whether a transaction for this may touch a job. After an error the busy sessions are tried too.
+    fn may_touch(&self, only: Only, claim: &Claim) -> bool {
+        match only {
+            Only::All => !self.busy.contains(&claim.session) && !self.hold_ups.is_held(claim.session),
+            Only::Session(session) => claim.session == session,
+            Only::Claim(id) => claim.id == id,
+            Only::Housekeeping => false,
+        }
+    }
+}

@@ -9,8 +9,8 @@ use crate::store::definition::definition;
 use crate::store::reply::{Reply, follow};
 use crate::store::{catalog, claim, document, request};
 use crate::worker::calls::{DEEP_STACK, Rendered, rendered};
-use crate::worker::prepare::{self, Preparing};
 use crate::worker::pool::with_signals_blocked;
+use crate::worker::prepare::{self, Preparing};
 use dialectic_core::answer::{Budget, verdict};
 use dialectic_core::definition::so_far;
 use dialectic_core::prompt::{self, Message, Role, Templates};
@@ -124,7 +124,8 @@ pub(crate) fn _continued_prompt(
     directive: &str,
 ) -> Result<Option<JsonB>, ErrorReport> {
     let definition = definition(definition_id)?;
-    let unreadable = |problem: serde_json::Error| Error::Unreadable(format!("the saved prompt cannot be read: {problem}"));
+    let unreadable =
+        |problem: serde_json::Error| Error::Unreadable(format!("the saved prompt cannot be read: {problem}"));
     let Some(turn) = turn else { return Ok(None) };
     let mut messages: Vec<Message> = serde_json::from_str(turn).map_err(unreadable)?;
     let asked: Vec<Message> = serde_json::from_str(directive).map_err(unreadable)?;

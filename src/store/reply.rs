@@ -49,7 +49,8 @@ pub(crate) struct Reply {
 
 /// Keeps answers and failures, finishing their jobs; those that were never called are given back.
 pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<(), Error> {
-    let (back, replies): (Vec<(&Claim, &Reply)>, Vec<_>) = replies.iter().copied().partition(|(_, reply)| reply.is_back);
+    let (back, replies): (Vec<(&Claim, &Reply)>, Vec<_>) =
+        replies.iter().copied().partition(|(_, reply)| reply.is_back);
     if !back.is_empty() {
         let (jobs, claims): (Vec<Uuid>, Vec<i64>) = back.iter().map(|(claim, _)| (claim.job, claim.id)).unzip();
         query(GIVE_BACK, &[jobs.into(), claims.into()], |_| Ok(()))?;

@@ -186,21 +186,19 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
             let (may_continue, is_header, saved, chain, is_funded) = rest;
             let claim = Claim { job, id, session, work: Work::Call };
             let has_prompt = saved.is_some();
-            let draft = readable(definition(&definition_id))?.map(|definition| {
-                Draft {
-                    claim,
-                    definition,
-                    turn,
-                    limits,
-                    is_last_attempt,
-                    call_no,
-                    saved,
-                    may_continue,
-                    is_header,
-                    is_funded,
-                    chain,
-                    artifacts: Vec::new(),
-                }
+            let draft = readable(definition(&definition_id))?.map(|definition| Draft {
+                claim,
+                definition,
+                turn,
+                limits,
+                is_last_attempt,
+                call_no,
+                saved,
+                may_continue,
+                is_header,
+                is_funded,
+                chain,
+                artifacts: Vec::new(),
             });
             Ok(Row { claim, draft, project, has_prompt })
         })

@@ -165,12 +165,7 @@ impl Gate {
     /// Admits calls in the order of their arrival until `most` are admitted and not sent; behind a provider without room the
     /// others of that provider wait as well. Calls of excluded sessions are not admitted. Returns the providers that will not
     /// have room for long.
-    pub(crate) fn admit(
-        &mut self,
-        in_flight: &mut InFlight,
-        excluded: &HashSet<Uuid>,
-        most: usize,
-    ) -> HashSet<String> {
+    pub(crate) fn admit(&mut self, in_flight: &mut InFlight, excluded: &HashSet<Uuid>, most: usize) -> HashSet<String> {
         let now = self.now();
         let (mut full, mut throttled) = (HashSet::new(), HashSet::new());
         let mut admitted = 0;
@@ -268,11 +263,7 @@ impl Gate {
     }
 
     /// How long until the first of these lanes, or of these calls that wait, has room: none when only another call can make it.
-    pub(crate) fn next<'a>(
-        &self,
-        full: &[String],
-        prepared: impl Iterator<Item = &'a Prepared>,
-    ) -> Option<Duration> {
+    pub(crate) fn next<'a>(&self, full: &[String], prepared: impl Iterator<Item = &'a Prepared>) -> Option<Duration> {
         let now = self.now();
         let until = |model: &Model, tokens: u64| match self.limits.next(&model.provider.name, &model.name, tokens, now)
         {

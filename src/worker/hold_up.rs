@@ -96,7 +96,8 @@ impl HoldUps {
 
     /// A session that is to be tried again now.
     pub(crate) fn due_session(&self, now: Instant) -> Option<Uuid> {
-        self.sessions().find(|session| self.held.get(&Scope::Session(*session)).is_some_and(|held| held.next_try <= now))
+        self.sessions()
+            .find(|session| self.held.get(&Scope::Session(*session)).is_some_and(|held| held.next_try <= now))
     }
 
     /// How long until something is tried again.

@@ -55,9 +55,8 @@ pub(crate) enum Kind {
 
 /// The number of places, and what `health()` calls them.
 pub(crate) const KINDS: usize = 9;
-pub(crate) const KIND_NAMES: [&str; KINDS] = [
-    "claimed", "preparing", "oversized", "prepared", "calling", "answered", "rendering", "rendered", "unreadable",
-];
+pub(crate) const KIND_NAMES: [&str; KINDS] =
+    ["claimed", "preparing", "oversized", "prepared", "calling", "answered", "rendering", "rendered", "unreadable"];
 
 impl Place {
     fn kind(&self) -> Kind {

@@ -91,10 +91,7 @@ fn part(shape: &Value, missing: &[String]) -> Value {
 
 impl Preparing {
     /// Begins with what was read and the model to call; the reason when what an answer continues is missing.
-    pub(crate) fn begin(
-        draft: Draft,
-        asked: (Arc<Model>, Measure),
-    ) -> Result<(Preparing, Prompt, Room), String> {
+    pub(crate) fn begin(draft: Draft, asked: (Arc<Model>, Measure)) -> Result<(Preparing, Prompt, Room), String> {
         let claim = draft.claim;
         let (model, measure) = asked;
         if let Some(gap) = draft.chain.gap {
@@ -125,17 +122,8 @@ impl Preparing {
             (None, Some(_)) => return Err("cannot continue the answer: its prompt is missing".to_owned()),
             (None, None) => Prompt::New(draft.definition, Box::new(draft.turn)),
         };
-        let preparing = Preparing {
-            model,
-            measure,
-            window,
-            call_no: draft.call_no,
-            wanted,
-            content,
-            is_saved,
-            goes_on,
-            artifacts,
-        };
+        let preparing =
+            Preparing { model, measure, window, call_no: draft.call_no, wanted, content, is_saved, goes_on, artifacts };
         Ok((preparing, prompt, room))
     }
 

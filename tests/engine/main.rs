@@ -45,5 +45,6 @@ mod scenarios;
 mod seed;
 mod self_check;
 mod tokens;
+mod unreadable;
 mod usage;
 mod wake_races;

@@ -9,7 +9,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Every place where the worker can be stopped, in the order in which a job meets them.
-const PLACES: [&str; 5] = ["claimed", "prompt_saved", "calling", "answered", "between_batches"];
+const PLACES: [&str; 10] = [
+    "claimed",
+    "prompt_saved",
+    "calling",
+    "answered",
+    "between_batches",
+    "inside_claiming",
+    "inside_planning",
+    "inside_reading",
+    "inside_opening",
+    "inside_storing",
+];
 /// How long after the server accepts connections the first call may be made again.
 const RESUMED: f64 = 1.5;
 

@@ -70,12 +70,7 @@ impl Engine {
     }
 
     /// Sorts admitted calls by what became of them; returns those that are open.
-    fn apply_opened(
-        &mut self,
-        opened: Opened,
-        tried: &HashSet<ClaimId>,
-        busy: &HashSet<pgrx::Uuid>,
-    ) -> Vec<ClaimId> {
+    fn apply_opened(&mut self, opened: Opened, tried: &HashSet<ClaimId>, busy: &HashSet<pgrx::Uuid>) -> Vec<ClaimId> {
         let mut open = Vec::new();
         for id in self.in_flight.ids(Kind::Prepared).collect::<Vec<_>>() {
             let Some((claim, prepared)) = self.in_flight.prepared_mut(id) else { continue };
@@ -148,8 +143,7 @@ impl Engine {
             news::forget();
             let message = format!("model \"{}\" does not exist", draft.turn.model);
             let hint = "SELECT dialectic.add_model(…) adds it, then dialectic.retry(session) tries again.";
-            let problem =
-                Problem { sqlstate: *b"42704", message, detail: None, hint: Some(hint.to_owned()) };
+            let problem = Problem { sqlstate: *b"42704", message, detail: None, hint: Some(hint.to_owned()) };
             return self.in_flight.note_failed_read(claim.id, problem);
         };
         let measure = self.gate.measure(&model);

@@ -106,15 +106,10 @@ impl Engine {
         if throttled.is_empty() {
             return;
         }
-        let waits_long = |prepared: &Prepared| {
-            !prepared.is_admitted() && throttled.contains(&prepared.model.provider.name)
-        };
-        let back: Vec<ClaimId> = self
-            .in_flight
-            .prepared()
-            .filter(|(_, prepared)| waits_long(prepared))
-            .map(|(claim, _)| claim.id)
-            .collect();
+        let waits_long =
+            |prepared: &Prepared| !prepared.is_admitted() && throttled.contains(&prepared.model.provider.name);
+        let back: Vec<ClaimId> =
+            self.in_flight.prepared().filter(|(_, prepared)| waits_long(prepared)).map(|(claim, _)| claim.id).collect();
         for id in back {
             self.answered(id, Reply { is_back: true, ..Reply::default() });
         }

@@ -47,7 +47,8 @@ impl Engine {
             Ok(due) => due,
             Err(problem) => return self.hold_up(host, Scope::Database, problem),
         };
-        let sessions = self.in_flight.sessions().into_iter().filter(|session| self.in_flight.needs_transaction(*session));
+        let sessions =
+            self.in_flight.sessions().into_iter().filter(|session| self.in_flight.needs_transaction(*session));
         let mut sessions: Vec<Uuid> = sessions.chain(due).filter(|session| !self.hold_ups.is_held(*session)).collect();
         sessions.sort_unstable();
         sessions.dedup();

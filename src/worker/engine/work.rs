@@ -186,13 +186,7 @@ impl Engine {
     }
 
     /// Plans what was claimed before.
-    fn plan(
-        &self,
-        only: Only,
-        free: &HashSet<Uuid>,
-        phase: &Cell<Phase>,
-        done: &mut Done,
-    ) -> Result<(), Error> {
+    fn plan(&self, only: Only, free: &HashSet<Uuid>, phase: &Cell<Phase>, done: &mut Done) -> Result<(), Error> {
         let is_now = |claim: &&Claim| is_plan(claim) && self.may_touch(only, claim) && free.contains(&claim.session);
         let plans: Vec<Claim> =
             self.in_flight.at(Kind::Claimed).map(|(claim, _)| claim).filter(is_now).take(self.batch).copied().collect();

@@ -1,0 +1,153 @@
+//! Errors while writing: they hold up the session or the database that they concern, are seen there, and fail nothing.
+
+use crate::load::*;
+use dialectic_tests::server::*;
+use dialectic_tests::*;
+use postgres::Client;
+use std::process::Command;
+use std::time::Duration;
+
+const BLOCKED: &str = "select distinct cause_code || ' ' || session_id from dialectic.blocked \
+     where status <> 'waiting_for_children' order by 1";
+/// What a hold-up may take to be over once its cause is: the longest backoff.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(40);
+
+fn problems(client: &mut Client) -> Vec<String> {
+    one(client, "select problems from dialectic.health()", &[])
+}
+
+/// A user's trigger that raises on updates of these rows.
+fn raise_on(client: &mut Client, condition: &str) {
+    client
+        .batch_execute(&format!(
+            "create or replace function public.boom() returns trigger language plpgsql as $$ begin \
+                 raise exception 'boom on %', old.id; end $$; \
+             create trigger boom before update on dialectic.jobs for each row when ({condition}) \
+                 execute function public.boom()"
+        ))
+        .expect("a trigger");
+}
+
+fn status(client: &mut Client, session: Uuid) -> String {
+    one(client, "select status from dialectic.sessions where id = $1", &[&session])
+}
+
+#[test]
+fn raising_trigger_holds_up_its_session_alone() {
+    let (server, mut client) = Server::serving("");
+    model(&mut client, "slow", "100");
+    let held = essay(&mut client, &["slow"]);
+    in_flight(&mut client, 1);
+    raise_on(&mut client, &format!("old.session_id = '{held}'"));
+    let free = essay(&mut client, &["sim-a", "sim-b"]);
+    soon("the other session completes", || status(&mut client, free) == "completed");
+    soon("the session is held up", || column::<String>(&mut client, BLOCKED, &[]) == [format!("held_up {held}")]);
+    let shown = problems(&mut client);
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert!(shown[0].contains(&held.to_string()) && shown[0].contains("P0001"), "{shown:?}");
+    soon("it was tried more than once", || problems(&mut client).iter().any(|p| p.contains("3 failures")));
+    // Its messages differ by the job they name, not more often than that.
+    let logged = server.said("cannot go on with session").len();
+    assert!((1..=3).contains(&logged), "{logged} lines");
+    assert!(server.log().contains("worker of database \"law\""), "the log names the database");
+
+    client.batch_execute("drop trigger boom on dialectic.jobs").expect("drop");
+    within(LONGEST_BACKOFF, "the session goes on", || status(&mut client, held) == "completed");
+    soon("nothing is a problem", || problems(&mut client).is_empty());
+    let outcomes: Vec<String> = column(&mut client, "select distinct outcome from dialectic.model_calls", &[]);
+    assert_eq!(outcomes, ["answered"], "every answer was stored, and no call made twice");
+    let attempts: i32 = one(&mut client, "select max(attempt_count) from dialectic.jobs", &[]);
+    assert_eq!(attempts, 1);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn raising_trigger_on_all_rows_fails_nothing() {
+    let (_server, mut client) = Server::serving("");
+    model(&mut client, "slow", "100");
+    let sessions: Vec<Uuid> = (0..4).map(|_| essay(&mut client, &["slow"])).collect();
+    soon("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
+    raise_on(&mut client, "true");
+    soon("every session is held up", || {
+        let blocked: Vec<String> = column(&mut client, "select distinct cause_code from dialectic.blocked", &[]);
+        blocked.iter().any(|code| code == "held_up") && !problems(&mut client).is_empty()
+    });
+    client.batch_execute("drop trigger boom on dialectic.jobs").expect("drop");
+    within(LONGEST_BACKOFF, "all go on", || sessions.iter().all(|id| status(&mut client, *id) == "completed"));
+    soon("nothing is a problem", || problems(&mut client).is_empty());
+    let outcomes: Vec<String> = column(&mut client, "select distinct outcome from dialectic.model_calls", &[]);
+    assert_eq!(outcomes, ["answered"]);
+    assert_sound(&mut client);
+}
+
+#[test]
+fn error_text_of_another_owner_is_not_shown() {
+    let (server, mut client) = Server::serving("");
+    client.batch_execute("create role other login; select dialectic.grant_user('other')").expect("a user");
+    model(&mut client, "slow", "100");
+    let held = essay(&mut client, &["slow"]);
+    in_flight(&mut client, 1);
+    raise_on(&mut client, &format!("old.session_id = '{held}'"));
+    soon("the session is held up", || problems(&mut client).iter().any(|problem| problem.contains("boom")));
+    let mut other = server.connect("law");
+    other.batch_execute("set session authorization other").expect("the user");
+    let seen = problems(&mut other);
+    assert!(seen.iter().any(|problem| problem.contains("P0001")), "{seen:?}");
+    assert!(!seen.iter().any(|problem| problem.contains("boom")), "{seen:?}");
+    assert_eq!(column::<String>(&mut other, BLOCKED, &[]), Vec::<String>::new());
+}
+
+#[test]
+fn full_tablespace_holds_up_the_database_and_loses_nothing() {
+    let server = Server::with("");
+    let small = server.data().with_file_name("small");
+    let _mounted = Tmpfs::mount(&small, "96m");
+    let mut admin = server.connect("postgres");
+    admin.batch_execute(&format!("create tablespace small location '{}'", small.display())).expect("a tablespace");
+    admin.batch_execute("create database law tablespace small").expect("a database");
+    let mut client = server.connect("law");
+    create_extension(&mut client);
+    soon("the database is served", || worker(&mut client).is_some());
+    model(&mut client, "slow", "[20, 60]");
+    // A table of the test takes all the room there is, down to the last page.
+    client.batch_execute("create table public.filler (page text)").expect("a table");
+    client.batch_execute("alter table public.filler alter page set storage plain").expect("no toast");
+    let fill = "insert into public.filler select repeat('x', 7000) from generate_series(1, $1)";
+    let sessions: Vec<Uuid> = (0..3).map(|_| essay(&mut client, &["slow", "sim-a"])).collect();
+    soon("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
+    for rows in [2000_i32, 500, 100, 20, 5, 1] {
+        while client.execute(fill, &[&rows]).is_ok() {}
+    }
+    soon("the disk is full", || problems(&mut client).iter().any(|problem| problem.contains("53100")));
+    let failed: i64 =
+        one(&mut client, "select count(*) from dialectic.jobs where status in ('failed', 'retry_loop_failed')", &[]);
+    assert_eq!(failed, 0);
+    client.batch_execute("truncate public.filler").expect("room");
+    within(LONGEST_BACKOFF, "all go on", || sessions.iter().all(|id| status(&mut client, *id) == "completed"));
+    soon("nothing is a problem", || problems(&mut client).is_empty());
+    let outcomes: Vec<String> = column(&mut client, "select distinct outcome from dialectic.model_calls", &[]);
+    assert_eq!(outcomes, ["answered"], "no answer was lost");
+    assert_sound(&mut client);
+    drop(client);
+    admin.batch_execute("drop database law with (force)").expect("drop");
+}
+
+/// A small file system in memory, unmounted at the end.
+struct Tmpfs(std::path::PathBuf);
+
+impl Tmpfs {
+    fn mount(at: &std::path::Path, size: &str) -> Tmpfs {
+        std::fs::create_dir(at).expect("a directory");
+        let owner = std::os::unix::fs::MetadataExt::uid(&at.with_file_name("data").metadata().expect("data"));
+        let options = format!("size={size},mode=700,uid={owner}");
+        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).status();
+        assert!(status.is_ok_and(|status| status.success()), "mount -t tmpfs needs root");
+        Tmpfs(at.to_owned())
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}

@@ -132,7 +132,7 @@ begin
     select j.* into seen
     from jobs j
     join sessions s on s.id = j.session_id
-    where j.id = prompt.job and (s.owner = _current_owner() or _is_admin());
+    where j.id = prompt.job and (s.owner = _calling_owner() or _caller_is_admin());
     if not found then
         raise exception 'job "%" does not exist', coalesce(prompt.job::text, 'null')
             using errcode = 'no_data_found', hint = 'dialectic.job_tree(session) lists the jobs of a session.';

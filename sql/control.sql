@@ -52,7 +52,7 @@ begin
     end if;
     update jobs j
     set status = 'cancelled', completed_at = _now(), status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-        error_details = jsonb_build_object('class', 'cancelled', 'message', 'cancelled by ' || _current_owner())
+        error_details = jsonb_build_object('class', 'cancelled', 'message', 'cancelled by ' || _calling_owner())
     where j.id in (select _subtree((target.session).id, (target.job).id)) and j.status <> all (_ended_statuses());
     get diagnostics moved = row_count;
     return moved;

@@ -9,8 +9,8 @@ create function _hold_ups()
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select h.session_id, h.sqlstate,
-           case when _is_admin() or exists (
-               select from sessions s where s.id = h.session_id and s.owner = _current_owner()) then h.message end,
+           case when _caller_is_admin() or exists (
+               select from sessions s where s.id = h.session_id and s.owner = _calling_owner()) then h.message end,
            h.failures, h.since, h.hidden
     from _worker_hold_ups() as h
 $$;
@@ -159,7 +159,7 @@ begin
          having count(*) > 0),
         (select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),
                        -- Who is short of money is nobody else's business.
-                       case when _is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
+                       case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
          from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
          having count(*) > 0)
     ], null)

@@ -9,7 +9,7 @@ as $$
 declare
     project projects;
 begin
-    select p.* into project from projects p where p.id = _own_project.id and (p.owner = _current_owner() or _is_admin());
+    select p.* into project from projects p where p.id = _own_project.id and (p.owner = _calling_owner() or _caller_is_admin());
     if not found then
         raise exception 'project "%" does not exist', coalesce(_own_project.id::text, 'null')
             using errcode = 'no_data_found', hint = 'SELECT id, name FROM dialectic.projects lists yours.';
@@ -46,7 +46,7 @@ begin
     perform _require_read_committed();
     select s.* into session
     from sessions s
-    where s.id = _own_session.id and (s.owner = _current_owner() or _is_admin())
+    where s.id = _own_session.id and (s.owner = _calling_owner() or _caller_is_admin())
     for no key update;
     if not found then
         raise exception 'session "%" does not exist', coalesce(_own_session.id::text, 'null')
@@ -82,7 +82,7 @@ declare
     chosen  text := create_project.process;
     project uuid;
 begin
-    if _current_owner() is null then
+    if _calling_owner() is null then
         raise exception 'nobody is signed in'
             using errcode = 'insufficient_privilege', hint = 'With dialectic.identity = jwt, request.jwt.claims must have a "sub".';
     end if;
@@ -117,13 +117,13 @@ begin
     end if;
 
     insert into projects as p (owner, name, domain, process, idempotency_key)
-    values (_current_owner(), create_project.name, create_project.domain, chosen, create_project.idempotency_key)
+    values (_calling_owner(), create_project.name, create_project.domain, chosen, create_project.idempotency_key)
     on conflict on constraint projects_owner_idempotency_key_key do nothing
     returning p.id into project;
     if project is null then
         select p.id into strict project
         from projects p
-        where p.owner = _current_owner() and p.idempotency_key = create_project.idempotency_key;
+        where p.owner = _calling_owner() and p.idempotency_key = create_project.idempotency_key;
         return project;
     end if;
     insert into resources (resource_type, project_id, content) values ('initial_user_prompt', project, create_project.prompt);

@@ -1,7 +1,8 @@
 -- Who sees and does what. Rows belong to an owner (_current_owner), and row-level security shows each his own; an admin sees
 -- all. PUBLIC has nothing: grant_user and grant_admin give a role what it needs.
 --
--- Users never write a table: every change goes through a function, and those that change things check the owner first.
+-- Users never write a table: every change goes through a function, and those that change things check the owner first. They run
+-- with the rights of the extension's owner and are called through an entry, which refuses where it cannot be told who is asking.
 
 do $$
 declare
@@ -70,7 +71,7 @@ as $$
     where p.pronamespace = 'dialectic'::regnamespace
       and p.prorettype <> 'trigger'::regtype
       and case
-              when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_outer_role', '_outer_role_name', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
+              when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_owner_of', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
                                  '_claimer_key', '_any_claimer_works', '_worker_state', '_hold_ups', '_breaker_threshold', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_facts', '_explain_past', '_explain_before', '_dearest', '_prices', '_explain_session', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe', '_measured_model', '_count_tokens',
                                  '_count_message_tokens', '_knit', '_repair_json', '_receipt', '_time_taken', '_some', '_dollars', '_want_of_funds') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
@@ -122,8 +123,34 @@ as $$
 $$;
 comment on function grant_admin(name) is 'Lets a role see everything, define processes and models, change settings and work the queue.';
 
-revoke all on all functions in schema dialectic from public;
-revoke all on all procedures in schema dialectic from public;
+-- A function declared SECURITY DEFINER moves to dialectic_internal, where nobody may call it. In its place stands an entry of the
+-- same signature that records its caller before it switches to the owner (src/api/entry.rs); dependents keep pointing there.
+create schema dialectic_internal;
+do $$
+declare
+    routine record;
+begin
+    for routine in
+        select p.proname, p.provolatile, p.proisstrict, p.proparallel, p.procost, p.proretset, p.prorows,
+               pg_get_functiondef(p.oid) as definition, pg_get_function_result(p.oid) as result,
+               pg_get_function_arguments(p.oid) as arguments, pg_get_function_identity_arguments(p.oid) as identity
+        from pg_proc p
+        where p.pronamespace = 'dialectic'::regnamespace and p.prosecdef
+    loop
+        execute regexp_replace(routine.definition, '^CREATE OR REPLACE FUNCTION dialectic\.', 'create function dialectic_internal.');
+        execute format('alter function dialectic_internal.%I(%s) security invoker', routine.proname, routine.identity);
+        execute format('create or replace function dialectic.%I(%s) returns %s language c %s %s %s cost %s %s as %L, %L',
+                       routine.proname, routine.arguments, routine.result,
+                       case routine.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
+                       case when routine.proisstrict then 'strict' else '' end,
+                       case routine.proparallel when 'u' then 'parallel unsafe' when 'r' then 'parallel restricted' else 'parallel safe' end,
+                       routine.procost, case when routine.proretset then format('rows %s', routine.prorows) else '' end,
+                       'MODULE_PATHNAME', 'dialectic_call_as_owner');
+    end loop;
+end
+$$;
+
+revoke all on all routines in schema dialectic, dialectic_internal from public;
 
 -- The launcher hears of this database when the extension is committed.
 select _tell_worker(null, false);

@@ -37,7 +37,7 @@ extension_sql_file!("../sql/queue.sql", name = "queue", requires = ["work"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["queue", api::identity::_outer_role, api::identity::_has_jwt_identity]
+    requires = ["queue", api::entry::_calling_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",
@@ -133,6 +133,7 @@ extension_sql_file!("../sql/security.sql", name = "security", finalize);
 pub extern "C-unwind" fn _PG_init() {
     settings::init();
     worker::init();
+    api::entry::init();
     api::tokens::init();
 }
 

@@ -1,14 +1,7 @@
-//! What only the server knows of who is asking and of itself: the outer role, whether the extension is being installed, whether
-//! the library is preloaded.
+//! What only the server knows of itself and of roles: whether a role's owner comes from claims, whether the extension is being
+//! installed, whether the library is preloaded. Who is asking is found in `entry`.
 
 use pgrx::prelude::*;
-
-/// The role that called from outside: not the definer's in a definer function, and following SET ROLE.
-#[pg_extern(stable, parallel_restricted)]
-pub(crate) fn _outer_role() -> pg_sys::Oid {
-    // SAFETY: returns a value of the session's state.
-    unsafe { pg_sys::GetOuterUserId() }
-}
 
 /// Whether the owner is taken from the claims of this role. The settings are read here and not in SQL: before the library is
 /// loaded anyone could set them.

@@ -1,4 +1,4 @@
-//! Whose a row is: the role that called from outside, or the subject of a gateway's claims; nobody can be taken for another.
+//! Whose a row is: the current user's, or the subject's of a gateway's claims; nobody can be taken for another.
 
 use dialectic_tests::*;
 use postgres::Client;
@@ -123,30 +123,111 @@ fn set_role_is_followed() {
     assert_eq!(one::<String>(&mut member, OWNER, &[]), "role:law_member");
 }
 
-#[test]
-fn in_a_definer_function_of_a_user_the_owner_is_still_the_caller() {
-    let database = Database::new();
+/// Two users of the extension; the first has a schema with definer functions that the second may call.
+fn author_and_caller(database: &Database, prefix: &str) -> (Client, Client) {
     let mut client = database.connect();
-    let mut author = database.connect_as("law_author");
-    let mut caller = database.connect_as("law_caller");
+    let (author, caller) = (format!("{prefix}_author"), format!("{prefix}_caller"));
+    let (mut of_author, of_caller) = (database.connect_as(&author), database.connect_as(&caller));
     client
-        .batch_execute(
-            "select dialectic.grant_user('law_author'); select dialectic.grant_user('law_caller'); \
-             create schema law_definer authorization law_author; grant usage on schema law_definer to public",
-        )
-        .expect("grants");
-    author
         .batch_execute(&format!(
-            "create function law_definer.owner() returns text language sql security definer as '{OWNER}'; \
-             create function law_definer.count() returns bigint language sql security definer as 'select count(*) from dialectic.projects'; \
-             create function law_definer.make() returns uuid language sql security definer as $${PROJECT}$$"
+            "select dialectic.grant_user('{author}'), dialectic.grant_user('{caller}'); \
+             create schema {prefix} authorization {author}; grant usage on schema {prefix} to public"
+        ))
+        .expect("grants");
+    of_author
+        .batch_execute(&format!(
+            "create function {prefix}.owner() returns text language sql security definer as '{OWNER}'; \
+             create function {prefix}.count() returns bigint language sql security definer as 'select count(*) from dialectic.projects'; \
+             create function {prefix}.run() returns uuid language sql security definer as \
+                 $$select dialectic.run('Why?', '{{sim-a}}', process => 'essay', test => true)$$; \
+             create function {prefix}.make() returns uuid language sql security definer as $${PROJECT}$$"
         ))
         .expect("definer functions");
+    (of_author, of_caller)
+}
+
+#[test]
+fn definer_function_of_a_user_sees_and_makes_what_is_that_users() {
+    let database = Database::by_hand();
+    let (mut author, mut caller) = author_and_caller(&database, "law_definer");
     for _ in 0..3 {
         let _: Uuid = one(&mut author, PROJECT, &[]);
     }
-    assert_eq!(one::<String>(&mut caller, "select law_definer.owner()", &[]), "role:law_caller");
-    assert_eq!(one::<i64>(&mut caller, "select law_definer.count()", &[]), 0);
+    assert_eq!(one::<String>(&mut caller, "select law_definer.owner()", &[]), "role:law_definer_author");
+    assert_eq!(one::<i64>(&mut caller, "select law_definer.count()", &[]), 3);
     let _: Uuid = one(&mut caller, "select law_definer.make()", &[]);
-    assert_eq!((count(&mut caller), count(&mut author)), (1, 3));
+    assert_eq!((count(&mut caller), count(&mut author)), (0, 4));
+    // A function of ours that calls others of ours.
+    let _: Uuid = one(&mut caller, "select law_definer.run()", &[]);
+    assert_eq!((count(&mut caller), count(&mut author)), (0, 5));
+    let _: Uuid = one(&mut caller, PROJECT, &[]);
+    assert_eq!((count(&mut caller), count(&mut author)), (1, 5));
+}
+
+#[test]
+fn error_in_a_function_leaves_no_trace_of_its_caller() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    drop(author_and_caller(&database, "law_error"));
+    let superuser: String = one(&mut client, OWNER, &[]);
+    let calling = "select dialectic._calling_owner()";
+    client.batch_execute("begin; set local role law_error_caller").expect("a transaction of the caller");
+    for _ in 0..3 {
+        client.batch_execute("savepoint before").expect("savepoint");
+        refused(&mut client, "select dialectic.cancel(gen_random_uuid())", &[]);
+        client.batch_execute("rollback to before").expect("rollback to");
+        client
+            .batch_execute(
+                "do $$ begin perform dialectic.pause(gen_random_uuid()); exception when no_data_found then null; end $$",
+            )
+            .expect("an error that is caught");
+    }
+    client.batch_execute("reset role").expect("reset role");
+    assert_eq!(one::<String>(&mut client, calling, &[]), superuser);
+    let _: Uuid = one(&mut client, PROJECT, &[]);
+    client.batch_execute("commit").expect("commit");
+    assert_eq!(column::<String>(&mut client, "select owner from dialectic.projects", &[]), [superuser.as_str()]);
+
+    client.batch_execute("set role law_error_caller").expect("set role");
+    refused(&mut client, "select dialectic.cancel(gen_random_uuid())", &[]);
+    client.batch_execute("reset role").expect("reset role");
+    assert_eq!(one::<String>(&mut client, calling, &[]), superuser);
+}
+
+#[test]
+fn error_in_a_function_keeps_its_context_and_names() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    client
+        .batch_execute("alter table dialectic.projects add constraint no_law check (name <> 'Law')")
+        .expect("a check");
+    let error = refused(&mut client, PROJECT, &[]);
+    assert_eq!((error.code().code(), error.constraint()), ("23514", Some("no_law")));
+    assert!(error.where_().is_some_and(|context| context.contains("create_project")), "{error:?}");
+}
+
+#[test]
+fn trigger_of_another_role_calls_as_that_role() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let (mut author, mut caller) = author_and_caller(&database, "law_trigger");
+    author
+        .batch_execute(&format!(
+            "create function law_trigger.fires() returns trigger language plpgsql security definer as \
+             $$ begin if new.name <> 'Law' then {}; end if; return null; end $$",
+            PROJECT.replacen("select", "perform", 1)
+        ))
+        .expect("a trigger function");
+    client
+        .batch_execute(
+            "create trigger fires after insert on dialectic.projects for each row execute function law_trigger.fires()",
+        )
+        .expect("a trigger");
+    let _: Uuid = one(
+        &mut caller,
+        "select dialectic.create_project('Other', 'Is this another?', process => 'essay', idempotency_key => 'k')",
+        &[],
+    );
+    assert_eq!(column::<String>(&mut caller, "select name from dialectic.projects", &[]), ["Other"]);
+    assert_eq!(column::<String>(&mut author, "select name from dialectic.projects", &[]), ["Law"]);
 }

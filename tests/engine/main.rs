@@ -40,6 +40,7 @@ mod races;
 mod readme;
 mod regeneration;
 mod rendering;
+mod restricted;
 mod run_pending;
 mod scenarios;
 mod seed;

@@ -23,6 +23,7 @@ use pgrx::prelude::*;
 
 pgrx::pg_module_magic!(name, version);
 
+extension_sql_file!("../sql/bootstrap.sql", name = "bootstrap", bootstrap);
 extension_sql_file!(
     "../sql/catalog.sql",
     name = "catalog",

@@ -25,6 +25,7 @@ mod health;
 mod hijack;
 mod hostile_text;
 mod identity;
+mod install;
 mod knitting;
 mod left_behind;
 mod lost_calls;

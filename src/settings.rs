@@ -17,7 +17,7 @@ static MAX_CONCURRENT_CALLS: GucSetting<i32> = GucSetting::<i32>::new(64);
 
 /// How a reference to a secret may begin.
 static SECRET_PREFIXES: GucSetting<Option<CString>> =
-    GucSetting::<Option<CString>>::new(Some(c"env:, file:/run/secrets/"));
+    GucSetting::<Option<CString>>::new(Some(c"env:DIALECTIC_, file:/run/secrets/"));
 /// The hosts that may be called.
 static ALLOWED_HOSTS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"*"));
 /// What calls go through, where they cannot go straight.

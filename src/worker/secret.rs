@@ -12,7 +12,11 @@ const LONGEST: u64 = 16 << 10;
 pub(crate) fn resolve(reference: &str, prefixes: &str) -> Result<String, String> {
     let allowed = |prefix: &str| !prefix.is_empty() && reference.starts_with(prefix);
     if !prefixes.split(',').map(str::trim).any(allowed) {
-        return Err("the secret of the provider is not below dialectic.secret_prefixes".to_owned());
+        // Where the secret is concerns nobody, so the reference is not repeated.
+        return Err(format!(
+            "the reference to its secret does not begin with any of dialectic.secret_prefixes ({prefixes}): rename the \
+             variable of the server's environment and SELECT dialectic.set_secret(provider, 'env:DIALECTIC_…')"
+        ));
     }
     let secret = match reference.split_once(':') {
         Some(("env", name)) => std::env::var(name)

@@ -17,13 +17,13 @@ fn everything_can_be_called_by_the_names_of_its_arguments() {
     drop((database.connect_as("named_user"), database.connect_as("named_admin")));
     let mut client = database.connect();
     for statement in [
-        "select dialectic.add_provider(name => 'p', api => 'simulator', base_url => null, secret => 'env:KEY', max_concurrency => 2, \
+        "select dialectic.add_provider(name => 'p', api => 'simulator', base_url => null, secret => 'env:DIALECTIC_KEY', max_concurrency => 2, \
                                        requests_per_minute => 60, tokens_per_minute => 1000, settings => '{}')",
         "select dialectic.add_model(name => 'm', provider => 'p', api_model => 'x', context_window => 9000, max_output_tokens => 800, \
                                     tokenizer => 'simulator', input_price => 1, output_price => 2, settings => '{}', cached_price => 0.1, \
                                     cache_write_price => 1.2, reasoning_price => 2, max_concurrency => 5, requests_per_minute => 6, \
                                     tokens_per_minute => 7000, fallback => 'sim-a', kind => 'chat')",
-        "select dialectic.set_secret(provider => 'p', reference => 'env:OTHER_KEY')",
+        "select dialectic.set_secret(provider => 'p', reference => 'env:DIALECTIC_OTHER_KEY')",
         "select * from dialectic.import_models(price_list => '{}', provider => 'openai')",
         "select dialectic.set_prompt(name => 'seed', body => '{{ original_user_request }}')",
         "select dialectic.render_prompt(name => 'seed', vars => '{\"original_user_request\": \"x\"}')",

@@ -29,7 +29,7 @@ pub(crate) fn define(client: &mut Client) {
     client
         .batch_execute(
             r#"
-            select dialectic.add_provider('own-gateway', 'openai', 'https://models.example/v1', secret => 'env:OWN_KEY', max_concurrency => 3,
+            select dialectic.add_provider('own-gateway', 'openai', 'https://models.example/v1', secret => 'env:DIALECTIC_OWN_KEY', max_concurrency => 3,
                                           settings => '{"headers": {"x-team": "ours"}}');
             select dialectic.set_secret('openai', 'file:/run/secrets/openai');
             select dialectic.add_provider('simulator', 'simulator', requests_per_minute => 6000);

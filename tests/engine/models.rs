@@ -177,7 +177,7 @@ fn a_reference_is_kept_where_nobody_reads_it_and_wakes_its_provider() {
         .batch_execute(
             "begin; insert into dialectic.provider_clocks (provider, paused_reason) values ('openai', 'no key'), ('google', 'no key'); \
              set local role secret_admin; \
-             select dialectic.set_secret('openai', 'env:OPENAI_API_KEY'); \
+             select dialectic.set_secret('openai', 'env:DIALECTIC_OPENAI_API_KEY'); \
              select dialectic.set_secret('openai', 'file:/run/secrets/openai'); \
              reset role",
         )
@@ -188,13 +188,16 @@ fn a_reference_is_kept_where_nobody_reads_it_and_wakes_its_provider() {
     );
     client.batch_execute("commit").expect("commit");
     admin
-        .execute("select dialectic.add_provider('far', 'openai', secret => 'env:FAR_KEY')", &[])
+        .execute("select dialectic.add_provider('far', 'openai', secret => 'env:DIALECTIC_FAR_KEY')", &[])
         .expect("add_provider");
     admin
         .execute("select dialectic.add_provider('far', 'openai', max_concurrency => 2)", &[])
         .expect("the secret stays");
     let kept = "select provider || ' ' || reference from dialectic.secrets order by 1";
-    assert_eq!(column::<String>(&mut client, kept, &[]), ["far env:FAR_KEY", "openai file:/run/secrets/openai"]);
+    assert_eq!(
+        column::<String>(&mut client, kept, &[]),
+        ["far env:DIALECTIC_FAR_KEY", "openai file:/run/secrets/openai"]
+    );
 
     assert_eq!(refused(&mut admin, "select * from dialectic.secrets", &[]).code().code(), "42501");
     // Even a role that was given the table by mistake sees no row of it.
@@ -209,7 +212,7 @@ fn a_reference_is_kept_where_nobody_reads_it_and_wakes_its_provider() {
     assert_eq!(views, [] as [String; 0]);
 
     admin.execute("select dialectic.set_secret('openai', null)", &[]).expect("forgotten");
-    assert_eq!(column::<String>(&mut client, kept, &[]), ["far env:FAR_KEY"]);
+    assert_eq!(column::<String>(&mut client, kept, &[]), ["far env:DIALECTIC_FAR_KEY"]);
 }
 
 #[test]

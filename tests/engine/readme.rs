@@ -113,7 +113,7 @@ fn real_models_are_added_as_it_is_written() {
         "select m.name || ' ' || m.fallback || ' ' || s.reference from dialectic.models m join dialectic.secrets s using (provider) where not m.is_shipped",
         &[],
     );
-    assert_eq!(added, ["house-large gpt-5-mini env:GATEWAY_KEY"]);
+    assert_eq!(added, ["house-large gpt-5-mini env:DIALECTIC_GATEWAY_KEY"]);
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.secrets", &[]), 3);
 }
 

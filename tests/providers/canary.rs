@@ -119,7 +119,7 @@ fn a_secret_reaches_its_provider_and_nothing_else_however_it_is_repeated() {
 fn reaches_nothing_else(ways: impl Fn(Dialect) -> Vec<(&'static str, Act)>) {
     let configuration = format!("{LOOPBACK}\nlog_statement = 'all'\nlog_min_messages = debug1");
     let provider = Provider::start();
-    let (server, mut client) = own(&configuration, &[("LAW_KEY", CANARY)]);
+    let (server, mut client) = own(&configuration, &[("DIALECTIC_LAW_KEY", CANARY)]);
     configure(&mut client, "job_default_max_retries", "1");
     let project = project(&mut client, 1);
     let mut expected = Vec::new();
@@ -128,7 +128,7 @@ fn reaches_nothing_else(ways: impl Fn(Dialect) -> Vec<(&'static str, Act)>) {
         for (number, (way, act)) in ways(dialect).into_iter().enumerate() {
             let name = format!("{}-{number}", folder(dialect));
             provider.script(&name, vec![act, Act::answer(spoken())]);
-            provide(&mut client, &name, api, &provider, ", secret => 'env:LAW_KEY'");
+            provide(&mut client, &name, api, &provider, ", secret => 'env:DIALECTIC_LAW_KEY'");
             model(&mut client, &name, &name, &format!(", settings => '{settings}'"));
             expected.push((name, way));
         }

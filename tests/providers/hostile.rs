@@ -126,8 +126,7 @@ fn a_secret_does_not_go_along_when_its_provider_moves() {
     for server in [&here, &there] {
         server.script("moving", vec![Act::text("Hello.")]);
     }
-    // Any variable that the server has will do.
-    chat(&mut client, "moving", &here, ", secret => 'env:PATH'");
+    chat(&mut client, "moving", &here, ", secret => 'env:DIALECTIC_LAW_KEY'");
     chat(&mut client, "moving", &here, ", max_concurrency => 3");
     let references = "select count(*) from dialectic.secrets where provider = 'moving'";
     assert_eq!(one::<i64>(&mut client, references, &[]), 1, "it stayed where it was");

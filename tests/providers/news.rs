@@ -35,7 +35,7 @@ fn a_provider_that_was_paused_goes_on_as_soon_as_it_is_mended() {
     chat(&mut client, "mended", &provider, "");
     let project = project(&mut client, 2);
     for round in 0..50 {
-        client.execute("select dialectic.set_secret('mended', 'env:LAW_NONE')", &[]).expect("set_secret");
+        client.execute("select dialectic.set_secret('mended', 'env:DIALECTIC_LAW_NONE')", &[]).expect("set_secret");
         let session = begin(&mut client, project, "mended");
         work(&mut client);
         assert_eq!(jobs(&mut client, session), ["2 pending 0"], "round {round}");

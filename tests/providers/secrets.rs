@@ -111,3 +111,38 @@ fn a_file_that_changes_is_read_anew_for_every_call() {
         provider.requests().iter().map(|seen| seen.header("authorization").map(str::to_owned)).collect();
     assert_eq!(given, ["Bearer first-key", "Bearer second-key"].map(|header| Some(header.to_owned())));
 }
+
+#[test]
+fn reference_outside_of_the_prefixes_pauses_its_provider_and_says_what_to_rename() {
+    let provider = Provider::start();
+    let (_server, mut client) =
+        own(LOOPBACK, &[("OPENAI_API_KEY", "Hidden-key"), ("DIALECTIC_LAW_KEY", "Renamed-key")]);
+    provider.script("outside", vec![Act::text("Open.")]);
+    chat(&mut client, "outside", &provider, "");
+    refused_with(
+        &mut client,
+        "select dialectic.set_secret('outside', 'env:OPENAI_API_KEY')",
+        &[],
+        "22023",
+        "not allowed",
+    );
+    // As it was stored when the prefixes were others.
+    client
+        .batch_execute("insert into dialectic.secrets (provider, reference) values ('outside', 'env:OPENAI_API_KEY')")
+        .expect("an older reference");
+    let session = calls(&mut client, "outside", 1);
+    worked(&mut client);
+    assert_eq!(provider.requests().len(), 0);
+    let cause: String =
+        one(&mut client, "select cause from dialectic.blocked where session_id = $1 and kind = 'execute'", &[&session]);
+    let problems: String = one(&mut client, "select problems::text from dialectic.health()", &[]);
+    for text in [&cause, &problems] {
+        assert!(text.contains("dialectic.secret_prefixes (env:DIALECTIC_, file:/run/secrets/)"), "{text}");
+        assert!(text.contains("rename the variable") && text.contains("dialectic.set_secret("), "{text}");
+        assert!(!text.contains("OPENAI_API_KEY"), "where it is concerns nobody: {text}");
+    }
+    client.execute("select dialectic.set_secret('outside', 'env:DIALECTIC_LAW_KEY')", &[]).expect("what it says");
+    worked(&mut client);
+    assert_eq!(jobs(&mut client, session), ["1 completed 1"]);
+    assert_eq!(provider.requests()[0].header("authorization"), Some("Bearer Renamed-key"));
+}

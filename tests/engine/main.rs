@@ -37,6 +37,7 @@ mod odd_processes;
 mod out_of_order;
 mod owners;
 mod privileges;
+mod publication;
 mod races;
 mod readme;
 mod regeneration;

@@ -17,6 +17,7 @@ mod limits;
 mod load;
 mod looks;
 mod money;
+mod publication;
 mod shutdown;
 mod signals;
 mod standby;

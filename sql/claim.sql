@@ -409,7 +409,7 @@ $$;
 
 -- The sessions that have due jobs, for a claimer that tries them one by one after an error.
 create function _due_sessions() returns setof uuid
-    language sql
+    language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$

@@ -21,6 +21,8 @@ begin
     foreach kept in array array['configuration', 'providers', 'models', 'secrets', 'provider_clocks'] loop
         execute format('create trigger _forget_copies after insert or update or delete or truncate on %I
                             for each statement execute function _forget_copies()', kept);
+        -- Copies are also outdated by rows that replication brings; triggers that queue work do not fire for those.
+        execute format('alter table %I enable always trigger _forget_copies', kept);
     end loop;
 end
 $$;

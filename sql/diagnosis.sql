@@ -4,7 +4,7 @@
 -- session and for admins; others see that there is an error, and which.
 create function _hold_ups()
     returns table (session_id uuid, sqlstate text, message text, failures bigint, since timestamptz, hidden bigint)
-    language sql
+    language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -107,10 +107,43 @@ create view blocked with (security_invoker) as
                and (j.kind <> 'execute' or (m.name is not null and c.paused_reason is null and (c.free_at is null or c.free_at <= at.moment))));
 comment on view blocked is 'Every job that is not moving now, with its one cause as a code and in words.';
 
+-- Triggers of the extension, and those of its foreign keys, that do not fire; one line each, with the statement that helps.
+create function _disabled_triggers() returns setof text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select format('trigger %I on %s is disabled: ALTER TABLE %2$s ENABLE %sTRIGGER %1$I', t.tgname,
+                  format('%I.%I', 'dialectic', c.relname),
+                  case t.tgname when '_forget_copies' then 'ALWAYS ' else '' end)
+    from pg_trigger t
+    join pg_class c on c.oid = t.tgrelid and c.relnamespace = 'dialectic'::regnamespace
+    join pg_proc p on p.oid = t.tgfoid and (t.tgisinternal or p.pronamespace = c.relnamespace)
+    where t.tgenabled in ('D', 'R')
+    order by 1
+$$;
+
+-- How many ready jobs of stages that are running are not in the queue, so that nobody will ever claim them.
+create function _unqueued_jobs() returns bigint
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select count(*)
+    from (
+        select root.id, root.status
+        from stage_runs r join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
+        where r.status = 'running'
+        union all
+        select child.id, child.status
+        from steps_under_way u join jobs child on child.parent_job_id = u.parent_job_id and child.step_key = u.step_key
+        where u.unfinished > 0
+    ) as j
+    where j.status = any (_ready_statuses()) and not exists (select from ready_jobs q where q.job_id = j.id)
+$$;
+
 create function health(
     out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint, out oldest_due_job interval,
     out calls_in_flight bigint, out jobs_in_flight jsonb, out turn_p99_ms double precision, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
-    language plpgsql
+    language plpgsql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -161,8 +194,12 @@ begin
                        -- Who is short of money is nobody else's business.
                        case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
          from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
-         having count(*) > 0)
+         having count(*) > 0),
+        (select format('%s %s missing from the queue: dialectic.self_check() names each; SELECT dialectic.cancel(id), then SELECT dialectic.retry(id)',
+                       _some(missing, 'ready job'), case missing when 1 then 'is' else 'are' end)
+         from _unqueued_jobs() as missing where missing > 0)
     ], null)
+    || array(select _disabled_triggers())
     || array(
         select format('%s is paused: %s; correct it with dialectic.%s(…)',
                       case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
@@ -179,7 +216,7 @@ $$;
 comment on function health() is 'The state of the engine in one row; problems has an element for each thing that is wrong, and is empty when all is well.';
 
 create function self_check() returns table (law text, object uuid, problem text)
-    language sql
+    language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -377,5 +414,8 @@ as $$
     select 'the provider of a model exists', null, format('model %s names provider %s', m.name, m.provider)
     from _current_models m
     where not exists (select from providers p where p.name = m.provider)
+    union all
+    select 'every trigger of the extension is enabled', null, problem
+    from _disabled_triggers() as problem
 $$;
 comment on function self_check() is 'A row for every broken law of the engine; no row when all is well.';

@@ -31,6 +31,7 @@ thread_local! {
 struct Target {
     function: pg_sys::FmgrInfo,
     owner: pg_sys::Oid,
+    is_volatile: bool,
 }
 
 /// What has to be undone when the function returns.
@@ -106,6 +107,11 @@ unsafe extern "C-unwind" fn enter(fcinfo: pg_sys::FunctionCallInfo) -> Entered {
         let target = target((*fcinfo).flinfo);
         if pg_sys::InSecurityRestrictedOperation() {
             refuse_restricted((*fcinfo).flinfo);
+        }
+        let context = (*fcinfo).context;
+        let is_trigger = !context.is_null() && pgrx::is_a(context, pg_sys::NodeTag::T_TriggerData);
+        if (*target).is_volatile && !is_trigger && is_replica() {
+            refuse_replica((*fcinfo).flinfo);
         }
         let Some(code) = (*target).function.fn_addr else {
             error!("function {} has no code", name((*fcinfo).flinfo));
@@ -184,6 +190,7 @@ unsafe fn target(entry: *mut pg_sys::FmgrInfo) -> *mut Target {
         let target_oid = (*pg_sys::GETSTRUCT(found).cast::<pg_sys::FormData_pg_proc>()).oid;
         let new = pg_sys::MemoryContextAllocZero((*entry).fn_mcxt, size_of::<Target>()).cast::<Target>();
         (*new).owner = (*row).proowner;
+        (*new).is_volatile = (*row).provolatile == pg_sys::PROVOLATILE_VOLATILE.cast_signed();
         pg_sys::ReleaseSysCache(found);
         pg_sys::ReleaseSysCache(tuple);
         pg_sys::fmgr_info_cxt(target_oid, &raw mut (*new).function, (*entry).fn_mcxt);
@@ -191,6 +198,12 @@ unsafe fn target(entry: *mut pg_sys::FmgrInfo) -> *mut Target {
         (*entry).fn_extra = new.cast();
         new
     }
+}
+
+/// Whether triggers that queue work do not fire in this session.
+pub(crate) fn is_replica() -> bool {
+    // SAFETY: a setting, read in the main thread.
+    unsafe { pg_sys::SessionReplicationRole == pg_sys::SESSION_REPLICATION_ROLE_REPLICA.cast_signed() }
 }
 
 unsafe fn name(entry: *mut pg_sys::FmgrInfo) -> String {
@@ -216,4 +229,22 @@ unsafe fn refuse_restricted(entry: *mut pg_sys::FmgrInfo) -> ! {
     .set_hint("Read a view of the schema dialectic there instead, such as SELECT * FROM dialectic.usage.")
     .report(PgLogLevel::ERROR);
     unreachable!("an error was raised")
+}
+
+unsafe fn refuse_replica(entry: *mut pg_sys::FmgrInfo) -> ! {
+    // SAFETY: as `name`.
+    let name = unsafe { name(entry) };
+    report_replica(&format!("dialectic.{name}")).report(PgLogLevel::ERROR);
+    unreachable!("an error was raised")
+}
+
+/// Why nothing is changed while triggers do not fire.
+pub(crate) fn report_replica(name: &str) -> ErrorReport {
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("cannot call {name} while session_replication_role is replica"),
+        "dialectic",
+    )
+    .set_detail("The triggers that queue work do not fire then, so the work would never be done.")
+    .set_hint("SET session_replication_role = origin;")
 }

@@ -52,6 +52,9 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
             )
             .set_hint("CALL it by itself, outside BEGIN … COMMIT."));
     }
+    if crate::api::entry::is_replica() {
+        return Err(crate::api::entry::report_replica("dialectic.run_pending"));
+    }
     let name = host.run(|| claimer::open("run_pending"))?;
     let mut engine = Engine::new(name)?;
     let mut held_up_since = None;

@@ -42,6 +42,7 @@ mod races;
 mod readme;
 mod regeneration;
 mod rendering;
+mod replica_role;
 mod restricted;
 mod run_pending;
 mod scenarios;

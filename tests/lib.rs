@@ -4,6 +4,7 @@
 //! once per process, and dropped when the test ends. Nothing here hopes that a while is long enough: `eventually` looks again
 //! and again until a deadline.
 
+mod extremes;
 pub mod provider;
 pub mod server;
 mod working;
@@ -15,6 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+pub use extremes::*;
 pub use uuid::Uuid;
 pub use working::*;
 

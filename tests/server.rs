@@ -140,10 +140,16 @@ impl Place {
         &self.data
     }
 
-    /// A connection as the superuser, as soon as the server gives one.
-    pub fn connect(&self, database: &str) -> Client {
+    /// How a database is connected to as the superuser.
+    pub fn config(&self, database: &str) -> Config {
         let mut config = Config::new();
         config.host(&self.socket).port(self.port).user("postgres").dbname(database);
+        config
+    }
+
+    /// A connection as the superuser, as soon as the server gives one.
+    pub fn connect(&self, database: &str) -> Client {
+        let config = self.config(database);
         let mut client = None;
         within(Duration::from_secs(60), "a connection", || {
             client = match config.connect(NoTls) {

@@ -18,6 +18,7 @@ pub(crate) mod prepare;
 pub(crate) mod procedure;
 pub(crate) mod secret;
 pub(crate) mod server;
+mod session_settings;
 pub(crate) mod signals;
 pub(crate) mod stop;
 pub(crate) mod tail;

@@ -7,7 +7,7 @@ use crate::error::{Error, Problem};
 use crate::store::claim;
 use crate::worker::claimer;
 use crate::worker::engine::{Engine, Host};
-use crate::worker::signals;
+use crate::worker::{session_settings, signals};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -55,6 +55,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
     if crate::api::entry::is_replica() {
         return Err(crate::api::entry::report_replica("dialectic.run_pending"));
     }
+    host.begin_next();
     let name = host.run(|| claimer::open("run_pending"))?;
     let mut engine = Engine::new(name)?;
     let mut held_up_since = None;
@@ -125,9 +126,15 @@ impl Procedure {
         }
     }
 
+    /// Commits, and begins the next transaction with the settings of the engine, before any statement of it.
+    fn begin_next(&self) {
+        self.commit();
+        session_settings::pin_for_transaction();
+    }
+
     fn run<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let result = work()?;
-        self.commit();
+        self.begin_next();
         Ok(result)
     }
 }
@@ -136,7 +143,7 @@ impl Host for Procedure {
     /// In a subtransaction, so that an error belongs to what was tried and not to the whole call.
     fn transaction<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
         let result = subtransaction(work)?;
-        self.commit();
+        self.begin_next();
         Ok(result)
     }
 

@@ -8,7 +8,7 @@ use crate::settings;
 use crate::store::claim;
 use crate::worker::engine::{Engine, Host, Report};
 use crate::worker::hold_up::Scope;
-use crate::worker::{board, claimer, signals};
+use crate::worker::{board, claimer, session_settings, signals};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -16,25 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 static IS_WORKER: AtomicBool = AtomicBool::new(false);
-
-/// What every session of the worker runs with, whatever ALTER DATABASE and ALTER ROLE say. Every statement is planned once,
-/// for all numbers; in a deadlock it is the worker that yields.
-const SESSION: [(&std::ffi::CStr, &std::ffi::CStr); 14] = [
-    (c"search_path", c"pg_catalog, pg_temp"),
-    (c"default_transaction_isolation", c"read committed"),
-    (c"default_transaction_read_only", c"off"),
-    (c"default_transaction_deferrable", c"off"),
-    (c"session_replication_role", c"origin"),
-    (c"statement_timeout", c"0"),
-    (c"lock_timeout", c"1s"),
-    (c"deadlock_timeout", c"50ms"),
-    (c"idle_in_transaction_session_timeout", c"0"),
-    (c"row_security", c"on"),
-    (c"enable_seqscan", c"off"),
-    (c"jit", c"off"),
-    (c"plan_cache_mode", c"force_generic_plan"),
-    (c"application_name", c"pg_dialectic worker"),
-];
 
 /// How often a session that somebody else holds is looked at.
 const HELD_UP: Duration = Duration::from_millis(10);
@@ -51,17 +32,11 @@ pub(crate) fn is_worker() -> bool {
 pub extern "C-unwind" fn dialectic_worker_main(arg: pg_sys::Datum) {
     let database = arg.value() as u32;
     signals::settle();
+    let server = session_settings::of_the_server();
     // SAFETY: the database was given by the launcher; one that is gone meanwhile ends the process with a message.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(pg_sys::Oid::from(database), pg_sys::InvalidOid, 0);
-        for (name, value) in SESSION {
-            pg_sys::SetConfigOption(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_SUSET,
-                pg_sys::GucSource::PGC_S_OVERRIDE,
-            );
-        }
+        session_settings::pin_for_worker(&server);
         if !board::sit_down(database, pg_sys::MyLatch) {
             return;
         }

@@ -23,6 +23,7 @@ mod files;
 mod hand_offs;
 mod health;
 mod hijack;
+mod hostile_settings;
 mod hostile_text;
 mod identity;
 mod install;

@@ -18,6 +18,7 @@ mod load;
 mod looks;
 mod money;
 mod publication;
+mod settings;
 mod shutdown;
 mod signals;
 mod standby;

@@ -35,7 +35,8 @@ as $$
     end
 $$;
 
--- What an entry says about how its model is spoken to.
+-- What an entry says about how its model is called. What the provider decides for all its models is left to it: the list
+-- counts what a model can do, not what its server accepts.
 create function _listed_settings(entry jsonb, provider _current_providers) returns jsonb
     language sql immutable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -49,6 +50,7 @@ as $$
                                                      else 'supports_response_schema' end = 'true' then 'schema' end,
         'sampling', case when entry -> 'supports_sampling_params' = 'false'
                            or (provider.name = 'openai' and entry -> 'supports_reasoning' = 'true') then '[]'::jsonb end))
+           - array(select jsonb_object_keys(coalesce(provider.settings -> 'model_defaults', '{}')))
     where entry ->> 'mode' <> 'embedding'
 $$;
 

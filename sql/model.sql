@@ -57,6 +57,11 @@ begin
     perform _check_provider_settings(add_provider.settings);
     -- A provider that is known stays where it is unless it is moved; a secret is not taken along to another place.
     select p.* into known from _current_providers p where p.name = add_provider.name;
+    -- What its models are sent by default stays too: whoever adds a secret or a limit does not have to repeat it.
+    if known.api = add_provider.api and known.settings ? 'model_defaults' and not add_provider.settings ? 'model_defaults' then
+        add_provider.settings := add_provider.settings || jsonb_build_object('model_defaults', known.settings -> 'model_defaults');
+    end if;
+    perform _check_model_settings(add_provider.api, coalesce(add_provider.settings -> 'model_defaults', '{}'));
     address := _base_url(add_provider.name, add_provider.api,
                          coalesce(add_provider.base_url, case when known.api = add_provider.api then known.base_url end));
     if known.base_url is distinct from address and add_provider.secret is null then
@@ -240,7 +245,8 @@ create function _seed_models(seed jsonb) returns void
     language sql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select add_provider(p.name, p.api, p.base_url) from jsonb_to_recordset(seed -> 'providers') as p(name text, api text, base_url text);
+    select add_provider(p.name, p.api, p.base_url, settings => coalesce(p.settings, '{}'))
+    from jsonb_to_recordset(seed -> 'providers') as p(name text, api text, base_url text, settings jsonb);
     select add_model(m.name, m.provider, m.api_model, m.context_window, m.max_output_tokens, m.tokenizer, m.input_price, m.output_price,
                      coalesce(m.settings, '{}'), m.cached_price, m.cache_write_price, m.reasoning_price, kind => coalesce(m.kind, 'chat'))
     from jsonb_to_recordset(seed -> 'models') as m(

@@ -186,7 +186,7 @@ impl SettingsOf {
             }
             SettingsOf::Provider => {
                 "Providers take headers, query, auth_header, connect_seconds, first_byte_seconds, silence_seconds, \
-                 call_seconds and max_response_bytes."
+                 call_seconds, max_response_bytes and model_defaults."
             }
         }
     }

@@ -16,6 +16,7 @@ mod laws;
 mod limit;
 mod reply;
 mod speech;
+mod strict;
 mod wait;
 
 pub use act::{Act, Answer, End, NUMBER, Tells};
@@ -25,6 +26,7 @@ pub use latch::Latch;
 pub use limit::{Limit, Unit};
 pub use reply::fixture;
 pub use speech::{folder, length_word};
+pub use strict::Strict;
 pub use wait::Wait;
 
 use dialectic_core::provider::dialect::Dialect;
@@ -65,6 +67,7 @@ struct Sockets {
 struct Inner {
     scripts: Mutex<HashMap<String, Script>>,
     buckets: Mutex<Vec<Bucket>>,
+    strict: Mutex<Option<Strict>>,
     seen: Mutex<Vec<Seen>>,
     /// How many answers were numbered.
     numbered: AtomicU64,
@@ -96,6 +99,7 @@ impl Provider {
         let inner = Arc::new(Inner {
             scripts: Mutex::default(),
             buckets: Mutex::default(),
+            strict: Mutex::default(),
             seen: Mutex::default(),
             numbered: AtomicU64::new(0),
             is_recording: AtomicBool::new(true),
@@ -125,6 +129,11 @@ impl Provider {
     /// Holds from now on, its bucket full.
     pub fn limit(&self, limit: Limit) {
         locked(&self.inner.buckets).push(Bucket::new(limit, Instant::now()));
+    }
+
+    /// Refuses from now on what this server refuses; only while requests are recorded.
+    pub fn strict(&self, rules: Strict) {
+        *locked(&self.inner.strict) = Some(rules);
     }
 
     /// Whether requests are kept for `requests`; they are unless switched off.
@@ -303,7 +312,11 @@ impl Inner {
             (None, None) => model_in(&request.body)?,
         };
         let under_way = self.gauge.enter(&model);
-        let reply = self.act(dialect, &model, request);
+        let rules = *locked(&self.strict);
+        let reply = match rules.zip(body.as_ref()).and_then(|(rules, body)| rules.refusal(body)) {
+            Some(act) => Arc::new(reply(&act, dialect, &model, request)),
+            None => self.act(dialect, &model, request),
+        };
         if let Some(body) = body {
             let (target, headers) = (request.target.clone(), request.headers.clone());
             let (at, status) = (Instant::now(), reply.status);

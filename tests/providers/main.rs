@@ -23,5 +23,6 @@ mod recovering;
 mod secrets;
 mod shapes;
 mod storms;
+mod strictness;
 mod trust;
 mod writing;

@@ -117,6 +117,8 @@ pub struct Manner {
     pub call_seconds: f64,
     /// The largest response, in bytes.
     pub max_response_bytes: u64,
+    /// Settings of its models that hold where a model's own say nothing.
+    pub model_defaults: Map<String, Value>,
 }
 
 impl Default for Manner {
@@ -130,6 +132,7 @@ impl Default for Manner {
             silence_seconds: 300.0,
             call_seconds: 3600.0,
             max_response_bytes: 16 << 20,
+            model_defaults: Map::new(),
         }
     }
 }

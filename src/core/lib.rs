@@ -30,6 +30,7 @@
 
 pub mod answer;
 pub mod breaker;
+pub mod certificate;
 pub mod context;
 pub mod definition;
 pub mod egress;

@@ -36,8 +36,13 @@ struct Vouched {
 
 /// One that gives this answer, in records of so many bytes at the most.
 fn vouched(answer: String, record: Option<usize>) -> Vouched {
+    vouched_by(IsCa::Ca(BasicConstraints::Unconstrained), answer, record)
+}
+
+/// As `vouched`, with a certificate signed by one whose own certificate says this.
+fn vouched_by(is_ca: IsCa, answer: String, record: Option<usize>) -> Vouched {
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.is_ca = is_ca;
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
     let key = KeyPair::generate().expect("a key");
     let certificate = CertificateParams::new(vec!["localhost".to_owned()])
@@ -132,6 +137,44 @@ fn a_certificate_that_nobody_vouches_for_is_refused_and_one_that_the_extra_file_
     assert_eq!((text, provider.read.load(Ordering::SeqCst)), (None, 0), "nothing was said to it");
 
     assert_eq!(trusted(&server, &mut client, &provider), "In confidence.");
+}
+
+#[test]
+fn certificate_that_is_not_of_an_authority_is_never_trusted() {
+    for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
+        let provider = vouched_by(is_ca, streamed(["In ", "confidence."].into_iter()), None);
+        let file = std::env::temp_dir().join(format!("store_{}_{}.pem", std::process::id(), provider.port));
+        std::fs::write(&file, &provider.authority).expect("a file");
+        let path = file.to_str().expect("a path");
+        let (_server, mut client) = own(HOSTS, &[("SSL_CERT_FILE", path)]);
+        let (said, _) = asked(&mut client, "stored", provider.port);
+        assert!(said.starts_with("failed configuration no trust in the provider"), "{said}");
+
+        set(&mut client, "dialectic.ca_file", Some(path));
+        let (mut tries, mut said) = (0, String::new());
+        eventually("the file is read", || {
+            tries += 1;
+            said = asked(&mut client, &format!("listed-{tries}"), provider.port).0;
+            said.contains("dialectic.ca_file")
+        });
+        assert!(
+            said.ends_with("dialectic.ca_file cannot be read: it has no certificate of an authority (CA)"),
+            "{said}"
+        );
+        assert_eq!(provider.read.load(Ordering::SeqCst), 0, "nothing was sent to it");
+        std::fs::remove_file(file).expect("removed");
+    }
+}
+
+#[test]
+fn authority_in_the_store_of_the_platform_is_trusted() {
+    let provider = vouched(streamed(["In ", "confidence."].into_iter()), None);
+    let file = std::env::temp_dir().join(format!("store_{}_{}.pem", std::process::id(), provider.port));
+    std::fs::write(&file, &provider.authority).expect("a file");
+    let (_server, mut client) = own(HOSTS, &[("SSL_CERT_FILE", file.to_str().expect("a path"))]);
+    let (said, text) = asked(&mut client, "stored", provider.port);
+    assert_eq!((said.as_str(), text.as_deref()), ("answered", Some("In confidence.")));
+    std::fs::remove_file(file).expect("removed");
 }
 
 #[test]

@@ -185,8 +185,8 @@ fn begin(database: u32, extension: pg_sys::Oid) -> Engine {
             }
         }
     }
-    // SAFETY: nothing is open; the launcher tries again later.
-    unsafe { pg_sys::proc_exit(1) };
+    // The launcher tries again later.
+    signals::exit(1)
 }
 
 /// Ends the process, on purpose, when the extension it serves is gone; another one that has come meanwhile gets a worker of its own.
@@ -197,8 +197,7 @@ fn leave_if_gone(database: u32, extension: pg_sys::Oid) {
         Ok(None) => board::give_up_unless_told(database),
         _ => {}
     }
-    // SAFETY: nothing is open.
-    unsafe { pg_sys::proc_exit(0) };
+    signals::exit(0)
 }
 
 /// Transactions of the worker; each begins by making sure that the extension is still the one it serves.

@@ -12,13 +12,28 @@ unsafe extern "C-unwind" {
     fn procsignal_sigusr1_handler(signal: core::ffi::c_int);
 }
 
+#[cfg(not(feature = "pg18"))]
+use pg_sys::pqsignal;
+#[cfg(feature = "pg18")]
+use pg_sys::pqsignal_be as pqsignal;
+
+/// Ends the process. PostgreSQL 18's headers no longer tell bindgen that `proc_exit` does not return.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: runs the exit callbacks of the server and ends the process; the caller holds nothing open.
+    #[allow(unreachable_code)]
+    unsafe {
+        pg_sys::proc_exit(code);
+        unreachable!("proc_exit does not return")
+    }
+}
+
 /// Installs the handlers and lets signals in.
 pub(crate) fn settle() {
     // SAFETY: called once at the start of a background process, with handlers of the server.
     unsafe {
-        pg_sys::pqsignal(libc::SIGTERM, Some(die));
-        pg_sys::pqsignal(libc::SIGHUP, Some(SignalHandlerForConfigReload));
-        pg_sys::pqsignal(libc::SIGUSR1, Some(procsignal_sigusr1_handler));
+        pqsignal(libc::SIGTERM, Some(die));
+        pqsignal(libc::SIGHUP, Some(SignalHandlerForConfigReload));
+        pqsignal(libc::SIGUSR1, Some(procsignal_sigusr1_handler));
         pg_sys::BackgroundWorkerUnblockSignals();
     }
 }

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `identity` | the clock, ids made from it, and who is asking |
 //! | `planning` | recipes, plans, prompts and verdicts as functions of SQL |
+//! | `seed` | the data that an installation by pgrx brings |
 //! | `refusal` | the errors of the Rust side as a backend raises them |
 
 mod identity;
 mod planning;
 mod refusal;
+mod seed;
 
 use pgrx::prelude::*;
 

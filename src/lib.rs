@@ -127,6 +127,8 @@ extension_sql_file!(
     name = "diagnosis",
     requires = ["files", api::identity::_worker_hold_ups, api::identity::_jobs_in_flight]
 );
+// Made by build.rs: what ships as data in sql/seed.
+include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);
 
 /// Runs when the library is loaded, in the postmaster where it is preloaded, else in the backend that first needs it.

@@ -27,6 +27,7 @@ mod hostile_settings;
 mod hostile_text;
 mod identity;
 mod install;
+mod installing;
 mod knitting;
 mod left_behind;
 mod lost_calls;

@@ -1,8 +1,11 @@
-//! Makes the part of the install script that is not written by hand: the statements that load `sql/seed`.
+//! Makes the parts of the install script that are not written by hand: the statements that load `sql/seed`, and the
+//! fingerprint of the SQL surface.
 //!
 //! Everything goes into one Rust file that `src/lib.rs` includes, so that `cargo pgrx install` and `cargo pgrx package`
 //! bring it without further steps. Never reads anything outside of the source tree.
 
+#[path = "build/fingerprint.rs"]
+mod fingerprint;
 #[path = "build/seed.rs"]
 mod seed;
 
@@ -12,7 +15,7 @@ use std::path::Path;
 const LARGEST_PART: usize = 64 * 1024;
 
 fn main() {
-    for folder in ["build", "sql"] {
+    for folder in ["build", "sql", "src"] {
         println!("cargo::rerun-if-changed={folder}");
     }
     if let Err(problem) = write() {
@@ -21,9 +24,20 @@ fn main() {
 }
 
 fn write() -> Result<(), String> {
-    let items = seed_items(&seed::statements(Path::new("sql/seed"))?);
+    let fingerprint = fingerprint::of(Path::new("."))?;
+    println!("cargo::rustc-env=SCHEMA_FINGERPRINT={fingerprint}");
+    let items = fingerprint_item(&fingerprint) + &seed_items(&seed::statements(Path::new("sql/seed"))?);
     let folder = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     std::fs::write(Path::new(&folder).join("install_script.rs"), items).map_err(|problem| problem.to_string())
+}
+
+/// The function that keeps the fingerprint in the schema. An update script replaces it.
+fn fingerprint_item(fingerprint: &str) -> String {
+    let sql = format!(
+        "create function _schema_fingerprint() returns text language sql immutable parallel safe\n\
+         set search_path = pg_catalog, dialectic, pg_temp as $$ select '{fingerprint}'::text $$;\n"
+    );
+    format!("pgrx::extension_sql!({sql:?}, name = \"fingerprint\");\n")
 }
 
 /// The statements as items of pgrx, each after the one before it.

@@ -148,7 +148,8 @@ create function health(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    worker_alive := coalesce(_worker_state() = 'served', false);
+    -- A worker whose library does not fit the schema waits for another schema and works nothing.
+    worker_alive := coalesce(_worker_state() = 'served', false) and _schema_problem() is null;
     preloaded := _is_preloaded();
     select count(*) into claimers from _claimer_locks;
     select count(*), _now() - min(r.run_at) into queue_depth, oldest_due_job
@@ -178,6 +179,7 @@ begin
              then 'no worker: the server has no process left for it; raise max_worker_processes and restart the server'
              when not worker_alive and queue_depth > 0 and claimers = 0
              then format('%s jobs are due and nobody works the queue; the log of the server says why the worker does not start', queue_depth) end,
+        _schema_problem(),
         case when library_version <> extension_version
              then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
                          library_version, extension_version) end,

@@ -182,6 +182,7 @@ declare
     slugs      text[];
     session    uuid;
 begin
+    perform _check_schema();
     perform _check_models(_start_session.models);
     definition := _freeze(owned.process, owned.domain);
     slugs := _stage_slugs(definition);

@@ -30,6 +30,8 @@ pub(crate) enum Error {
     Gone(String),
     #[error("{0}")]
     Unreadable(String),
+    #[error("the schema of pg_dialectic in database \"{database}\" was made by another build than the library")]
+    OtherSchema { database: String, schema: Option<String>, library: &'static str },
 }
 
 /// Whose settings were not what they should be.
@@ -156,6 +158,15 @@ impl Error {
             Error::Gone(_) => {
                 (ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, None, "This function is for run_pending and the worker.")
             }
+            Error::OtherSchema { schema, library, .. } => (
+                ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                Some(format!(
+                    "The schema has fingerprint {}, the library {library}.",
+                    schema.as_deref().unwrap_or("none")
+                )),
+                "Restart the server if pg_dialectic was installed since it started; \
+                 otherwise ALTER EXTENSION pg_dialectic UPDATE.",
+            ),
         }
     }
 }

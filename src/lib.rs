@@ -65,7 +65,11 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["import"]);
 extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
-extension_sql_file!("../sql/project.sql", name = "project", requires = ["process"]);
+extension_sql_file!(
+    "../sql/project.sql",
+    name = "project",
+    requires = ["process", "fingerprint", api::schema::_check_schema]
+);
 extension_sql_file!("../sql/money.sql", name = "money", requires = ["project"]);
 extension_sql_file!(
     "../sql/hold.sql",
@@ -125,9 +129,15 @@ extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api:
 extension_sql_file!(
     "../sql/diagnosis.sql",
     name = "diagnosis",
-    requires = ["files", api::identity::_worker_hold_ups, api::identity::_jobs_in_flight]
+    requires = [
+        "files",
+        api::identity::_worker_hold_ups,
+        api::identity::_jobs_in_flight,
+        api::schema::_schema_problem,
+        api::schema::_library_version
+    ]
 );
-// Made by build.rs: what ships as data in sql/seed.
+// Made by build.rs: the fingerprint of the schema, and what ships as data in sql/seed.
 include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);
 

@@ -84,9 +84,3 @@ pub(crate) fn _worker_state() -> Option<&'static str> {
         State::Held => "held",
     })
 }
-
-/// The version of the library, which may differ from that of the extension.
-#[pg_extern(stable, parallel_safe)]
-fn _library_version() -> &'static str {
-    env!("CARGO_PKG_VERSION")
-}

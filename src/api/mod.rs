@@ -13,6 +13,7 @@ pub(crate) mod plan;
 pub(crate) mod prompt;
 pub(crate) mod provider;
 pub(crate) mod recipe;
+pub(crate) mod schema;
 pub(crate) mod tokens;
 
 use crate::error::Error;

@@ -9,6 +9,7 @@ pub(crate) mod partial;
 pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod request;
+pub(crate) mod schema;
 
 use crate::error::{Error, Problem};
 use pgrx::datum::DatumWithOid;

@@ -16,6 +16,7 @@ pub(crate) mod news;
 pub(crate) mod pool;
 pub(crate) mod prepare;
 pub(crate) mod procedure;
+pub(crate) mod schema;
 pub(crate) mod secret;
 pub(crate) mod server;
 mod session_settings;

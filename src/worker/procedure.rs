@@ -4,7 +4,7 @@
 //! on the latch of the process, so that Ctrl-C, time-outs and barriers are answered at once.
 
 use crate::error::{Error, Problem};
-use crate::store::claim;
+use crate::store::{claim, schema};
 use crate::worker::claimer;
 use crate::worker::engine::{Engine, Host};
 use crate::worker::{session_settings, signals};
@@ -56,6 +56,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
         return Err(crate::api::entry::report_replica("dialectic.run_pending"));
     }
     host.begin_next();
+    host.run(schema::check)?;
     let name = host.run(|| claimer::open("run_pending"))?;
     let mut engine = Engine::new(name)?;
     let mut held_up_since = None;

@@ -5,10 +5,10 @@
 
 use crate::error::{Error, Problem};
 use crate::settings;
-use crate::store::claim;
+use crate::store::{self, claim};
 use crate::worker::engine::{Engine, Host, Report};
 use crate::worker::hold_up::Scope;
-use crate::worker::{board, claimer, session_settings, signals};
+use crate::worker::{board, claimer, schema, session_settings, signals};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -88,6 +88,13 @@ fn serve(database: u32) {
     let Some(extension) = transaction(|| Ok(extension())).ok().flatten() else {
         return board::give_up_unless_told(database);
     };
+    let fits = || {
+        leave_if_gone(database, extension);
+        transaction(|| Ok(store::schema::check())).unwrap_or(Ok(()))
+    };
+    if !schema::wait_until_it_fits(database, fits) {
+        return;
+    }
     let mut engine = begin(database, extension);
     // Statements were planned for tables as they were; when these have grown they are planned again.
     let (mut claimed, mut plans_fit) = (0, 50);

@@ -36,6 +36,7 @@ mod missing_values;
 mod models;
 mod money;
 mod odd_processes;
+mod other_schema;
 mod out_of_order;
 mod owners;
 mod privileges;

@@ -17,6 +17,7 @@ mod limits;
 mod load;
 mod looks;
 mod money;
+mod other_schema;
 mod publication;
 mod settings;
 mod shutdown;

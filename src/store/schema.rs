@@ -1,0 +1,25 @@
+//! The fingerprint that the install script has left in the schema, compared with the library's own.
+
+use super::{must, query};
+use crate::error::Error;
+
+/// Read from the catalog and not called: a schema of an older build may not have the function.
+const FOUND: &str = "select pg_catalog.current_database()::pg_catalog.text, \
+     (select pg_catalog.substring(p.prosrc, '[0-9a-f]{16}') from pg_catalog.pg_proc p \
+      join pg_catalog.pg_namespace n on n.oid = p.pronamespace \
+      where n.nspname = 'dialectic' and p.proname = '_schema_fingerprint')";
+
+/// The fingerprint of the sources that this library was built from.
+const OF_LIBRARY: &str = env!("SCHEMA_FINGERPRINT");
+
+/// Fails with `OtherSchema` when the schema of this database was made from other sources than the library.
+pub(crate) fn check() -> Result<(), Error> {
+    let found = query(FOUND, &[], |row| Ok((must::<String>(row, 1)?, row.get::<String>(2)?)))?;
+    match found.into_iter().next() {
+        Some((_, Some(schema))) if schema == OF_LIBRARY => Ok(()),
+        found => {
+            let (database, schema) = found.unwrap_or_default();
+            Err(Error::OtherSchema { database, schema, library: OF_LIBRARY })
+        }
+    }
+}

@@ -1,7 +1,8 @@
 -- handle_job_completion: what follows when jobs move, decided once, for whole sets, in the transaction that moved them.
 --
--- It refuses every move that job_transitions does not list. When jobs end it fails the parents of those that failed, wakes
--- all jobs that waited for them and the parents whose children are all done, and closes the stage runs whose roots ended.
+-- It refuses every move that job_transitions does not list. When jobs end it fails the parents of those that failed,
+-- cancels the parents of those that were cancelled, wakes all jobs that waited for them and the parents whose children
+-- are all done, and closes the stage runs whose roots ended.
 -- It never calls a model, and never reads a clock but _now().
 --
 -- Lock order: wallets by owner where money moves (hold.sql), the sessions by id, then their jobs. Every verb takes the lock of the session before it touches a job (a claim
@@ -42,6 +43,8 @@ begin
            bool_or(n.status <> o.status and n.parent_job_id is not null and n.status <> 'processing'
                    and n.status <> all (_ended_statuses())) as fell_back,
            bool_or(n.status <> o.status and n.status in ('failed', 'retry_loop_failed')) as failed,
+           bool_or(n.status <> o.status and n.status = 'cancelled' and n.parent_job_id is not null and n.version = 1)
+               as cancelled,
            array_agg(n.id) filter (where n.status <> o.status and n.status = 'waiting_for_children') as waiting,
            array_agg(n.id) filter (where n.status <> o.status and n.status in ('failed', 'retry_loop_failed') and n.parent_job_id is null) as failed_roots,
            bool_or(n.status <> o.status and o.status = 'processing') as revoked,
@@ -119,6 +122,9 @@ begin
         join steps_under_way u on u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id and u.failed > 0
         where j.id = any (seen.waiting)) then
         perform _fail_parents(seen.moved);
+    end if;
+    if seen.cancelled then
+        perform _cancel_parents(seen.moved);
     end if;
     if seen.failed then
         perform _tell_of_lost_versions(seen.moved);
@@ -247,6 +253,48 @@ begin
     set status = 'cancelled', completed_at = _now(), status_before = null,
         error_details = jsonb_build_object(
             'class', 'cancelled', 'message', 'a sibling failed', 'cause_job', parent.error_details -> 'cause_job')
+    from jobs parent
+    where parent.id = any (parents) and sibling.parent_job_id = parent.id
+      and sibling.status <> 'processing' and sibling.status <> all (_ended_statuses());
+end
+$$;
+
+-- A plan cannot deliver without a job that was cancelled, so it is cancelled with it, and so are the jobs that have not
+-- begun. A new version of a document (version > 1) belongs to a plan that has completed.
+create function _cancel_parents(moved uuid[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    parents uuid[];
+begin
+    with cancelled as (
+        select distinct on (c.parent_job_id) c.parent_job_id, c.id, c.step_key, c.error_details
+        from jobs c
+        where c.id = any (moved) and c.status = 'cancelled' and c.parent_job_id is not null and c.version = 1
+        order by c.parent_job_id, c.id
+    ),
+    parent_cancelled as (
+        update jobs p
+        set status = 'cancelled', completed_at = _now(), status_before = null, claim_id = null, claimed_by = null,
+            lease_until = null,
+            error_details = jsonb_build_object(
+                'class', 'cancelled', 'cause_job', cancelled.id,
+                'message', format('step "%s" was %s', cancelled.step_key, cancelled.error_details ->> 'message'))
+        from cancelled
+        where p.id = cancelled.parent_job_id and p.status <> all (_ended_statuses())
+        returning p.id
+    )
+    select array_agg(id) into parents from parent_cancelled;
+    if parents is null then
+        return;
+    end if;
+
+    update jobs sibling
+    set status = 'cancelled', completed_at = _now(), status_before = null,
+        error_details = jsonb_build_object(
+            'class', 'cancelled', 'message', 'a sibling was cancelled',
+            'cause_job', parent.error_details -> 'cause_job')
     from jobs parent
     where parent.id = any (parents) and sibling.parent_job_id = parent.id
       and sibling.status <> 'processing' and sibling.status <> all (_ended_statuses());

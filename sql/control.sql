@@ -58,7 +58,8 @@ begin
     return moved;
 end
 $$;
-comment on function cancel(uuid) is 'Ends a session, or a job and all below it, for good unless retry() brings it back; returns the number of jobs ended.';
+comment on function cancel(uuid) is
+    'Ends a session, or a job with all below it and its plan, unless retry() brings it back; returns how many jobs.';
 
 create function pause(id uuid) returns integer
     language plpgsql
@@ -150,7 +151,7 @@ begin
         from stage_runs r
         where (r.session_id, r.stage, r.iteration)
             = ((target.session).id, (target.session).current_stage, (target.session).iteration);
-        moved := _retry_stage_run(run);
+        moved := _retry_stage_run(run) + _ask_dropped_models(run);
     else
         if (target.job).status not in ('failed', 'retry_loop_failed', 'cancelled') then
             raise exception 'job "%" has not failed', (target.job).id
@@ -176,14 +177,18 @@ begin
     end if;
     if moved > 0 and exists (
         select from jobs j where j.stage_run_id = run and j.parent_job_id is null and j.status <> all (_ended_statuses())) then
-        update stage_runs r set status = 'running', completed_at = null where r.id = run;
+        perform _reopen_stage_run(run);
         update sessions s set status = 'active', completed_at = null where s.id = (target.session).id;
+    elsif (target.session).status = 'cancelled' then
+        -- Its stage was not generated yet, or is complete and waits to be submitted.
+        update sessions s set status = 'active' where s.id = (target.session).id;
+        perform _advance((target.session).id);
     end if;
     return moved;
 end
 $$;
 comment on function retry(uuid) is
-    'Brings back what failed or was cancelled: a job with the siblings its failure cancelled and the parents it failed, or a whole session.';
+    'Brings back what failed or was cancelled: a job with its plan, or a session with its dropped models.';
 
 -- Everything in a stage run that failed or was cancelled.
 create function _retry_stage_run(run uuid) returns integer
@@ -196,8 +201,36 @@ as $$
           and j.status in ('failed', 'retry_loop_failed', 'cancelled') and not _is_planned_past(j)))
 $$;
 
--- What must come back with a job: all below it, its failed siblings (one left failed would fail the parent again), what their
--- failure cancelled or failed, and the failed jobs any of these waits for.
+-- Plans the models that were dropped before a stage run and have no plan in it; returns how many.
+create function _ask_dropped_models(run uuid) returns integer
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    target   stage_runs;
+    returned text[];
+begin
+    select r.* into strict target from stage_runs r where r.id = run;
+    if target.status not in ('running', 'completed', 'failed') then
+        return 0;
+    end if;
+    returned := array(
+        select m from unnest(_dropped_models(target.session_id, target.position, target.iteration)) as m
+        where not exists (
+            select from jobs root where root.stage_run_id = run and root.parent_job_id is null and root.model = m));
+    if returned <> '{}' then
+        perform _start_stage_run(
+            run, returned,
+            (select max(j.max_retries) from jobs j where j.stage_run_id = run and j.parent_job_id is null),
+            s.is_test, null)
+        from sessions s where s.id = target.session_id;
+    end if;
+    return cardinality(returned);
+end
+$$;
+
+-- What must come back with a job: all below it, its failed and cancelled siblings (the plan cannot deliver without
+-- them), what ended because of any of these, and the failed jobs any of these waits for.
 create function _ended_with(job jobs) returns setof uuid
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -207,7 +240,8 @@ as $$
     with recursive back(id) as (
         select j.id from jobs j
         where j.id in (select _subtree(job.session_id, job.id))
-           or (j.parent_job_id = job.parent_job_id and j.status in ('failed', 'retry_loop_failed') and j.version = 1)
+           or (j.parent_job_id = job.parent_job_id and j.version = 1
+               and j.status in ('failed', 'retry_loop_failed', 'cancelled'))
         union
         select j.id
         from back

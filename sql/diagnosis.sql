@@ -313,10 +313,11 @@ as $$
           where other.stage_run_id = j.stage_run_id and s.phase in ('ready', 'running', 'paused'))
       and not exists (select from jobs other where other.stage_run_id = j.stage_run_id and other.status = 'waiting_for_prerequisite')
     union all
-    select 'a failed child fails its parent', p.id, format('child %s is %s, the parent is %s', c.id, c.status, p.status)
+    select 'a child that failed or was cancelled ends its parent', p.id,
+           format('child %s is %s, the parent is %s', c.id, c.status, p.status)
     from jobs c
     join jobs p on p.id = c.parent_job_id
-    where c.status in ('failed', 'retry_loop_failed') and p.status in ('completed', 'waiting_for_children')
+    where c.status in ('failed', 'retry_loop_failed', 'cancelled') and p.status in ('completed', 'waiting_for_children')
       -- What is written anew comes after its plan has completed.
       and not (c.version > 1 and p.status = 'completed')
     union all

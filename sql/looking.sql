@@ -21,7 +21,8 @@ begin
         ),
         row_of_model as (
             select st.slug, st.position, st.steps, run.id as run_id, run.iteration, run.status as run_status, run.started_at, m.name, m.nth,
-                   root.id as root_id, root.status, root.completed_at, root.results
+                   root.id as root_id, root.status, root.completed_at, root.results,
+                   m.name = any (_dropped_models(st.id, st.position::integer, run.iteration)) as is_dropped
             from stage_of_session st
             cross join lateral unnest(st.models) with ordinality as m(name, nth)
             left join stage_runs run on run.session_id = st.id and run.stage = st.slug
@@ -47,9 +48,9 @@ begin
             cross join lateral (
                 select count(*) filter (where j.status = 'completed') as done, count(*) as total
                 from jobs j
-                where j.parent_job_id = r.root_id and j.status not in ('cancelled', 'superseded')
+                where j.parent_job_id = r.root_id and j.status <> 'superseded'
                   -- Where a new version failed the one before it stands.
-                  and not (j.version > 1 and j.status in ('failed', 'retry_loop_failed'))
+                  and not (j.version > 1 and j.status in ('failed', 'retry_loop_failed', 'cancelled'))
                 group by j.step_key) as step
             group by r.root_id
         ),
@@ -66,7 +67,11 @@ begin
             from row_of_model r
             left join stepped using (root_id)
         )
-        select m.slug, m.iteration, m.name, coalesce(m.status, case when m.run_status in ('running', 'completed', 'failed') then 'not asked' end, m.run_status, 'not opened'),
+        select m.slug, m.iteration, m.name, coalesce(
+                   m.status, case when m.run_status = 'abandoned' then 'abandoned'
+                                  when m.is_dropped then 'dropped'
+                                  when m.run_status in ('running', 'completed', 'failed') then 'not asked' end,
+                   m.run_status, 'not opened'),
                repeat('█', round(m.part * 20)::integer) || repeat('░', 20 - round(m.part * 20)::integer) || lpad(round(m.part * 100)::text, 4) || '%',
                coalesce(m.steps_finished, 0)::integer, m.steps,
                coalesce(c.done, 0), coalesce(c.total, 0), coalesce(c.ready, 0), coalesce(c.running, 0), coalesce(c.waiting, 0),
@@ -80,7 +85,8 @@ begin
         order by m.iteration nulls last, m.position, m.nth;
 end
 $$;
-comment on function progress(uuid) is 'How far each model is in each stage of a session; made for \watch 1. Cost is in dollars.';
+comment on function progress(uuid) is
+    'How far each model is in each stage of a session; made for \watch 1. Cost is in dollars.';
 
 create function job_tree(session uuid)
     returns table (

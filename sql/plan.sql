@@ -51,8 +51,38 @@ begin
 end
 $$;
 
--- The artifacts that steps of these stage runs may take, by the types their inputs name, looking among answers and among what is made
--- of answers in JSON only where there can be any: those of completed steps of the stage run, those of earlier stages from the newest iteration in which that stage completed, and the texts of the project and the stage.
+-- The plans whose artifacts a stage run of a further iteration reads: of each other stage and each model the newest one
+-- up to this iteration (is_previous: before it, and of the same stage too). Where a newer iteration did not ask a
+-- model, that is a plan of an earlier one.
+create function _plans_read(run stage_runs)
+    returns table (stage text, iteration integer, is_previous boolean, root uuid)
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select distinct on (wanted.is_previous, e.stage, root.model) e.stage, e.iteration, wanted.is_previous, root.id
+    from (values (false), (true)) as wanted(is_previous)
+    join stage_runs e on e.session_id = run.session_id and e.status = 'completed'
+        and case when wanted.is_previous then e.iteration < run.iteration
+                 else e.iteration <= run.iteration and e.stage <> run.stage end
+    join jobs root on root.stage_run_id = e.id and root.parent_job_id is null
+    order by wanted.is_previous, e.stage, root.model, e.iteration desc
+$$;
+
+-- Whether an artifact is among what a stage run of a further iteration reads: its plan is one of these, and its lineage
+-- does not begin with a text that a newer iteration has replaced.
+create function _is_read(plans jsonb, plan uuid, lineage uuid, reader uuid, is_previous boolean) returns boolean
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select plans ? plan::text
+       and (is_previous or lineage is null or not exists (
+           select from jobs origin
+           where origin.id = lineage and origin.stage_run_id <> reader and not plans ? origin.parent_job_id::text))
+$$;
+
+-- The artifacts that steps of these stage runs may take, by the types their inputs name: those of completed steps of the
+-- stage run, those of earlier stages from the newest iteration in which the stage completed and asked their model, and
+-- texts of project and stage. Answers and what is made of them in JSON are looked at only where there can be any.
 create function _plan_sources(run_ids uuid[], types text[], with_answers boolean, with_json boolean)
     returns table (stage_run_id uuid, id uuid, json_id uuid, type text, stage text, document_key text, model text,
                    lineage_id uuid, reviewer text, is_previous boolean)
@@ -67,6 +97,8 @@ declare
     stages     text[];
     iterations integer[];
     previous   boolean[];
+    -- In a further iteration the plans that it reads, else null.
+    plans      jsonb[];
     -- What a model has not finished is not offered, not even in part.
     unfinished text[];
 begin
@@ -75,29 +107,29 @@ begin
             select u.parent_job_id || ' ' || u.step_key
             from steps_under_way u
             where u.stage_run_id = any (run_ids) and u.unfinished > 0);
-        select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration), array_agg(read.is_previous)
-        into readers, of_session, stages, iterations, previous
+        select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration),
+               array_agg(read.is_previous), array_agg(read.plans)
+        into readers, of_session, stages, iterations, previous, plans
         from (
-            select r.id as reader, r.session_id, r.stage, r.iteration, false as is_previous from stage_runs r where r.id = any (run_ids)
+            select r.id as reader, r.session_id, r.stage, r.iteration, false as is_previous, null::jsonb as plans
+            from stage_runs r where r.id = any (run_ids)
             union all
-            select r.id, r.session_id, earlier.stage, earlier.iteration, earlier.is_previous
+            select r.id, r.session_id, e.stage, e.iteration, false, null
             from stage_runs r
-            cross join lateral (
-                -- What stood before this iteration is offered besides, to those who ask for it.
-                (select distinct on (e.stage) e.stage, e.iteration, false as is_previous
-                 from stage_runs e
-                 where e.session_id = r.session_id and e.stage <> r.stage and e.status = 'completed' and e.iteration <= r.iteration
-                 order by e.stage, e.iteration desc)
-                union all
-                (select distinct on (e.stage) e.stage, e.iteration, true
-                 from stage_runs e
-                 where r.iteration > 1 and e.session_id = r.session_id and e.status = 'completed' and e.iteration < r.iteration
-                 order by e.stage, e.iteration desc)) as earlier
-            where r.id = any (run_ids)
+            join stage_runs e on e.session_id = r.session_id and e.stage <> r.stage and e.iteration = 1
+            where r.id = any (run_ids) and r.iteration = 1 and e.status = 'completed'
+            union all
+            -- What stood before this iteration is offered besides, to those who ask for it.
+            select distinct r.id, r.session_id, earlier.stage, earlier.iteration, earlier.is_previous,
+                   jsonb_agg(earlier.root) over (partition by r.id, earlier.is_previous)
+            from stage_runs r
+            cross join lateral _plans_read(r) as earlier
+            where r.id = any (run_ids) and r.iteration > 1
         ) as read;
         return query
             select read.reader, c.id, null::uuid, c.output_type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer, read.is_previous
-            from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
+            from unnest(readers, of_session, stages, iterations, previous, plans)
+                as read(reader, session_id, stage, iteration, is_previous, plans)
             join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
             join jobs j on j.id = c.job_id and j.status = 'completed'
             join jobs root on root.id = j.parent_job_id
@@ -106,7 +138,9 @@ begin
               and case when j.stage_run_id = read.reader
                        then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
                             and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
-                       else root.status = 'completed' end;
+                       else root.status = 'completed'
+                            and (read.plans is null or _is_read(
+                                read.plans, root.id, c.lineage_id, read.reader, read.is_previous)) end;
     end if;
     if with_json or (with_answers and exists (
             select from unnest(of_session, stages, iterations) as read(session_id, stage, iteration)
@@ -120,7 +154,8 @@ begin
             from (
                 select distinct on (read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key)
                        read.reader, read.is_previous, r.id, r.source_resource_id, r.output_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer
-                from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
+                from unnest(readers, of_session, stages, iterations, previous, plans)
+                    as read(reader, session_id, stage, iteration, is_previous, plans)
                 join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
                     and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
                 join jobs j on j.id = r.job_id and j.status = 'completed'
@@ -129,7 +164,9 @@ begin
                   and case when j.stage_run_id = read.reader
                            then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
                                 and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
-                           else root.status = 'completed' end
+                           else root.status = 'completed'
+                                and (read.plans is null or _is_read(
+                                    read.plans, root.id, r.lineage_id, read.reader, read.is_previous)) end
                 order by read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key,
                          (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc
             ) as made;

@@ -21,6 +21,7 @@ declare
     plan     jobs;
     anew     uuid := _uuid_v7();
 begin
+    perform _refuse_cancelled(owned);
     perform _refuse_null('document_key', regenerate.document_key is null);
     perform _refuse_null('model', regenerate.model is null);
     -- In the newest iteration that has it and there in the last such stage; of each text the newest version.

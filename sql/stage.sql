@@ -60,6 +60,8 @@ begin
             order by j.id;
         return;
     end if;
+    perform _refuse_cancelled(owned);
+    chosen := coalesce(generate.models, _models_to_ask(owned, slugs, wanted));
     perform _check_generate(owned, slugs, wanted, chosen, retries, generate.max_output_tokens);
 
     select r.* into opened from stage_runs r where r.session_id = owned.id and r.status = 'running';
@@ -69,7 +71,9 @@ begin
                   hint = format('Wait with CALL dialectic.wait(%L), or stop it with dialectic.cancel(%L).', owned.id, owned.id);
     end if;
     select r.* into opened from stage_runs r where r.session_id = owned.id and r.stage = wanted order by r.iteration desc limit 1;
-    if opened.id is null or opened.status = 'completed' then
+    if opened.id is null or opened.status in ('completed', 'abandoned') then
+        update stage_runs r set status = 'abandoned', completed_at = _now()
+        where r.session_id = owned.id and r.status = 'pending';
         update sessions s
         set iteration = s.iteration + 1, current_stage = wanted, status = 'active', completed_at = null
         where s.id = owned.id;
@@ -91,7 +95,60 @@ begin
 end
 $$;
 comment on function generate(uuid, text, text[], boolean, integer, integer, text, boolean) is
-    'Generates a stage: one plan job per model, at once. A stage that completed starts a new iteration; one that failed is resumed where it failed.';
+    'Generates a stage: one plan job per model that was not dropped, at once. A stage that completed starts a new iteration; one that failed is resumed where it failed.';
+
+-- A cancelled session does nothing until retry().
+create function _refuse_cancelled(session sessions) returns void
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if session.status = 'cancelled' then
+        raise exception 'session "%" is cancelled', session.id
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = format('SELECT dialectic.retry(%L);', session.id);
+    end if;
+end
+$$;
+
+-- The models that did not deliver in the last stage before this position that asked them. Later stages do not ask them.
+create function _dropped_models(session uuid, stage_position integer, iteration integer) returns text[]
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select coalesce(array_agg(last.model order by last.model), '{}')
+    from (
+        select distinct on (root.model) root.model, root.status
+        from stage_runs r
+        join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
+        where r.session_id = _dropped_models.session and r.position < stage_position
+          and r.iteration <= _dropped_models.iteration
+        order by root.model, r.position desc, r.iteration desc) as last
+    where last.status in ('failed', 'retry_loop_failed', 'cancelled')
+$$;
+
+-- The models of a session that a stage asks unless its caller names others.
+create function _models_to_ask(session sessions, slugs text[], stage text) returns text[]
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select array(
+        select m.name from unnest(session.models) with ordinality as m(name, nth)
+        where m.name <> all (_dropped_models(session.id, array_position(slugs, stage), session.iteration))
+        order by m.nth)
+$$;
+
+-- Sets a stage run going that has not begun, or again after it has ended.
+create function _reopen_stage_run(run uuid) returns void
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    update stage_runs r
+    set status = 'running', started_at = coalesce(r.started_at, _now()), completed_at = null,
+        idle = case when r.completed_at < _now() then r.idle + tstzmultirange(tstzrange(r.completed_at, _now()))
+                    else r.idle end
+    where r.id = run
+$$;
 
 -- Sets a stage run going: a plan job for each model that has none yet.
 create function _start_stage_run(run uuid, models text[], max_retries integer, is_test boolean, idempotency_key text) returns void
@@ -99,7 +156,7 @@ create function _start_stage_run(run uuid, models text[], max_retries integer, i
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    update stage_runs r set status = 'running', started_at = coalesce(r.started_at, _now()), completed_at = null where r.id = run;
+    perform _reopen_stage_run(run);
     insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key, turn)
     select r.session_id, r.id, 'plan', m, max_retries, is_test, _start_stage_run.idempotency_key, _claim_turn() + 1
     from stage_runs r, unnest(models) as m
@@ -158,6 +215,7 @@ declare
     owned  sessions := _own_session(submit_stage.session);
     state  text;
 begin
+    perform _refuse_cancelled(owned);
     select r.status into state
     from stage_runs r
     where (r.session_id, r.stage, r.iteration) = (owned.id, owned.current_stage, owned.iteration);
@@ -177,9 +235,9 @@ begin
 end
 $$;
 comment on function submit_stage(uuid, text) is
-    'Opens the stage after the current one, which must be complete, and returns its slug; null when the current one is the last.';
+    'Opens the stage after the current one, which must be complete, and returns its slug; null after the last one.';
 
--- Opens the stage that follows the current one, or ends the session; returns the slug of the opened stage.
+-- Opens the stage that follows the current one, or completes the session; returns the slug of the opened stage.
 create function _open_next_stage(session_id uuid) returns text
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -191,19 +249,31 @@ declare
 begin
     select s.* into strict session from sessions s where s.id = _open_next_stage.session_id;
     slugs := _stage_slugs(session.definition_id);
-    if session.current_stage is distinct from session.through_stage then
-        following := slugs[array_position(slugs, session.current_stage) + 1];
-    end if;
+    following := slugs[array_position(slugs, session.current_stage) + 1];
     if following is null then
-        update sessions s set status = 'completed', completed_at = _now() where s.id = session.id and s.status = 'active';
-        if found then
-            perform _notify(session.id, null, 'session_completed', 'the session is complete', format('Iteration %s is done.', session.iteration));
-        end if;
-    else
-        update sessions s set current_stage = following where s.id = session.id;
-        perform _open_stage_run(session.id, following);
+        perform _complete_session(session);
+        return null;
     end if;
+    update sessions s
+    set current_stage = following, status = 'active', completed_at = null,
+        through_stage = case when s.through_stage = s.current_stage then following else s.through_stage end
+    where s.id = session.id;
+    perform _open_stage_run(session.id, following);
     return following;
+end
+$$;
+
+create function _complete_session(session sessions) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    update sessions s set status = 'completed', completed_at = _now() where s.id = session.id and s.status = 'active';
+    if found then
+        perform _notify(
+            session.id, null, 'session_completed', 'the session is complete',
+            format('Iteration %s is done.', session.iteration));
+    end if;
 end
 $$;
 
@@ -220,21 +290,25 @@ begin
     for closed in
         update stage_runs r
         set status = case when ended.delivered >= least then 'completed' else 'failed' end, completed_at = _now()
-        from (select j.stage_run_id, count(*) filter (where j.status = 'completed') as delivered
+        from (select j.stage_run_id, count(*) filter (where j.status = 'completed') as delivered,
+                     array_agg(j.model order by j.model) filter (where j.status <> 'completed') as missing
               from jobs j
               where j.stage_run_id = any (stage_run_ids) and j.parent_job_id is null
               group by j.stage_run_id
               having bool_and(j.status = any (_ended_statuses()))) as ended
         where r.id = ended.stage_run_id and r.status = 'running'
-        returning r.session_id, r.status, r.stage, r.iteration, ended.delivered
+        returning r.session_id, r.status, r.stage, r.iteration, ended.delivered, ended.missing
     loop
         if closed.status = 'failed' then
             update sessions s set status = 'failed' where s.id = closed.session_id and s.status = 'active';
         else
             perform _notify(
                 closed.session_id, null, 'stage_completed', format('%s is complete', closed.stage),
-                format('%s delivered.', _some(closed.delivered, 'model')),
-                jsonb_build_object('stage', closed.stage, 'iteration', closed.iteration, 'models', closed.delivered));
+                concat(_some(closed.delivered, 'model'), ' delivered',
+                       '; ' || array_to_string(closed.missing, ', ') || ' did not', '.'),
+                jsonb_strip_nulls(jsonb_build_object(
+                    'stage', closed.stage, 'iteration', closed.iteration, 'models', closed.delivered,
+                    'missing', closed.missing)));
             perform _advance(s.id) from sessions s where s.id = closed.session_id and s.status = 'active';
         end if;
     end loop;
@@ -261,17 +335,21 @@ begin
         return;
     end if;
     slugs := _stage_slugs(session.definition_id);
-    if session.auto_advance or session.current_stage = slugs[cardinality(slugs)] then
-        following := _open_next_stage(session.id);
-    end if;
-    if following is null then
+    if session.current_stage in (session.through_stage, slugs[cardinality(slugs)]) then
+        perform _complete_session(session);
         return;
     end if;
+    if not session.auto_advance then
+        return;
+    end if;
+    following := _open_next_stage(session.id);
     update stage_runs r
     set continue_until_complete = done.continue_until_complete, max_output_tokens = done.max_output_tokens
     where (r.session_id, r.stage, r.iteration) = (session.id, following, session.iteration)
     returning r.id into opened;
     perform _start_stage_run(
-        opened, session.models, (select max(j.max_retries) from jobs j where j.stage_run_id = done.id and j.parent_job_id is null), session.is_test, null);
+        opened, _models_to_ask(session, slugs, following),
+        (select max(j.max_retries) from jobs j where j.stage_run_id = done.id and j.parent_job_id is null),
+        session.is_test, null);
 end
 $$;

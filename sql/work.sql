@@ -49,17 +49,22 @@ create table stage_runs (
     stage                   text        not null,
     position                integer     not null default 1 check (position > 0),
     iteration               integer     not null check (iteration > 0),
-    status                  text        not null default 'pending' check (status in ('pending', 'running', 'completed', 'failed')),
+    status                  text        not null default 'pending'
+        check (status in ('pending', 'running', 'completed', 'failed', 'abandoned')),
     continue_until_complete boolean     not null default true,
     max_output_tokens       integer     check (max_output_tokens > 0),
     idempotency_keys        text[]      not null default '{}',
     created_at              timestamptz not null default _now(),
     started_at              timestamptz,
     completed_at            timestamptz,
+    idle                    tstzmultirange not null default '{}',
     unique (session_id, stage, iteration)
 );
 create index stage_runs_running on stage_runs (id) where status = 'running';
 comment on table stage_runs is 'One stage of one iteration of a session.';
+comment on column stage_runs.status is
+    'pending, running, completed, failed, or abandoned: not generated when the session went back to an earlier stage.';
+comment on column stage_runs.idle is 'When it had ended, before a retry set it going again.';
 
 create table jobs (
     id                     uuid        primary key default _uuid_v7(),

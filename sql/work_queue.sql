@@ -165,13 +165,15 @@ begin
     if state.problem is not null then
         raise notice '%', dialectic._receipt(session);
         raise exception '%', state.problem
-            using errcode = 'object_not_in_prerequisite_state', detail = state.detail, hint = state.hint;
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = coalesce(state.detail, 'Nothing of it is left to run.'),
+                  hint = coalesce(state.hint, 'SELECT * FROM dialectic.blocked;');
     end if;
     raise notice '%', dialectic._receipt(session);
 end
 $$;
 comment on procedure wait(uuid, interval) is
-    'Returns when nothing of the session is left to run, with a line on what it took; an error when it failed, is paused, or is not done in time.';
+    'Returns when nothing of the session is left to run, with a line on what it took; an error when it or a regeneration failed, it is cancelled or paused, or it is not done in time.';
 
 -- So many of something, in words.
 create function _some(number bigint, noun text) returns text
@@ -194,13 +196,26 @@ begin
                       _some((select count(*) from documents d where d.session_id = seen.id), 'document'), _some(count(*), 'call'),
                       ' (' || nullif(count(*) filter (where c.outcome <> 'answered'), 0) || ' not answered)',
                       coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), _dollars(coalesce(sum(c.cost), 0)),
-                      date_trunc('milliseconds', _time_taken(seen.id)), '; failed: ' || (
-                          select string_agg(distinct r.model, ', ') from jobs r
-                          where r.session_id = seen.id and r.parent_job_id is null and r.status in ('failed', 'retry_loop_failed')))
+                      date_trunc('milliseconds', _time_taken(seen.id)), '; did not deliver: ' || _undelivered(seen.id))
         from jobs j
         join model_calls c on c.job_id = j.id
         where j.session_id = seen.id);
 end
+$$;
+
+-- The models that did not deliver when a stage last asked them, each with its stage; null when all delivered.
+create function _undelivered(session uuid) returns text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select string_agg(format('%s (%s)', last.model, last.stage), ', ' order by last.position, last.model)
+    from (
+        select distinct on (r.position, root.model) r.position, r.stage, root.model, root.status
+        from stage_runs r
+        join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
+        where r.session_id = _undelivered.session
+        order by r.position, root.model, r.iteration desc) as last
+    where last.status in ('failed', 'retry_loop_failed', 'cancelled')
 $$;
 
 -- The time that stages took, and what was done again in them later; not the time that people took in between.
@@ -214,16 +229,19 @@ begin
     return (
         select coalesce(sum(upper(span) - lower(span)), '0')
         from (
-            select unnest(range_agg(tstzrange(t.begun, greatest(t.begun, t.ended)))) as span
+            select unnest(range_agg(t.worked)) as span
             from (
-                select r.started_at as begun, coalesce(r.completed_at, (select max(l.completed_at) from jobs l where l.stage_run_id = r.id), _now()) as ended
+                select tstzmultirange(tstzrange(r.started_at, greatest(r.started_at, coalesce(
+                           r.completed_at, (select max(l.completed_at) from jobs l where l.stage_run_id = r.id),
+                           _now())))) - r.idle as worked
                 from stage_runs r
                 where r.session_id = seen.id and r.started_at is not null
                 union all
-                select j.started_at, coalesce(j.completed_at, _now())
-                from stage_runs r
-                join jobs j on j.stage_run_id = r.id and j.started_at > r.completed_at
-                where r.session_id = seen.id) as t) as spans);
+                -- A call that was lost is closed when somebody finds it, which may be much later.
+                select tstzmultirange(tstzrange(c.started_at, greatest(c.started_at, coalesce(c.finished_at, _now()))))
+                from jobs j
+                join model_calls c on c.job_id = j.id and c.outcome <> 'lost'
+                where j.session_id = seen.id) as t) as spans);
 end
 $$;
 
@@ -267,11 +285,38 @@ begin
         problem := format('session "%s" is paused', seen.id);
         hint := format('SELECT dialectic.resume(%L) lets it go on.', seen.id);
     elsif finished and seen.status in ('failed', 'cancelled') then
-        problem := format('session "%s" %s', seen.id, case seen.status when 'failed' then 'failed' else 'was cancelled' end);
-        hint := format('SELECT dialectic.retry(%L) tries again what failed.', seen.id);
-        select string_agg(distinct format('%s: %s', j.model, j.error_details ->> 'message'), '; ') into detail
+        problem := format('session "%s" %s', seen.id,
+                          case seen.status when 'failed' then 'failed' else 'is cancelled' end);
+        hint := format(case seen.status when 'failed' then 'SELECT dialectic.retry(%L) tries again what failed.'
+                                        else 'SELECT dialectic.retry(%L);' end, seen.id);
+        select coalesce(string_agg(distinct format('%s: %s', j.model, j.error_details ->> 'message'), '; '),
+                        'It had no unfinished jobs.')
+        into detail
         from jobs j
         where j.session_id = seen.id and j.parent_job_id is null and j.status in ('failed', 'retry_loop_failed', 'cancelled');
+    elsif finished then
+        select f.problem, f.detail, f.hint into problem, detail, hint from _failed_regeneration(seen.id) as f;
     end if;
 end
+$$;
+
+-- The first document whose new version failed and was not tried again, nor overtaken by a later version or iteration.
+create function _failed_regeneration(session uuid, out problem text, out detail text, out hint text)
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select format('document "%s" of model "%s" could not be regenerated',
+                  coalesce(j.document_key, j.output_type), j.model),
+           format('Version %s failed: %s', j.version, j.error_details ->> 'message'),
+           format('SELECT dialectic.retry(%L);', j.id)
+    from jobs j
+    join stage_runs run on run.id = j.stage_run_id
+    where j.session_id = _failed_regeneration.session and j.version > 1 and j.status in ('failed', 'retry_loop_failed')
+      and not _is_planned_past(j)
+      and not exists (
+          select from stage_runs later
+          join jobs root on root.stage_run_id = later.id and root.parent_job_id is null and root.model = j.model
+          where later.session_id = run.session_id and later.stage = run.stage and later.iteration > run.iteration)
+    order by j.completed_at, j.id
+    limit 1
 $$;

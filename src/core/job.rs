@@ -27,6 +27,7 @@
 //!
 //! A child that fails for good fails its parent at once, from `processing` or either waiting status. A parent that is ready
 //! or paused at that instant is not in the table: it keeps its status and fails as soon as it is claimed or waits again.
+//! A child that a person cancels cancels its parent at once, from any status that has not ended.
 
 use std::fmt;
 use std::str::FromStr;
@@ -78,7 +79,8 @@ pub enum Status {
     Failed,
     /// Failed after its last attempt. Only `retry()` moves it out, as from `failed`.
     RetryLoopFailed,
-    /// Stopped for good by a person, or by the failure of a sibling. Only `retry()` moves it out, as from `failed`.
+    /// Stopped for good by a person, or because a child or a sibling ended without delivering. Only `retry()` moves it
+    /// out, as from `failed`.
     Cancelled,
     /// Replaced by a newer job. Nobody moves it out.
     Superseded,

@@ -72,10 +72,15 @@ fn an_empty_wallet_stops_what_runs_and_nothing_that_waits_and_the_top_up_resumes
 }
 
 #[test]
-fn a_parent_whose_children_were_all_cancelled_plans_again() {
+fn cancelled_child_cancels_its_plan_and_retry_brings_both_back() {
     let mut queue = family(2);
-    assert_eq!((queue.cancel(1), queue.cancel(2)), (Outcome::Done, Outcome::Done));
-    assert_eq!((status(&queue, 0), queue.job(0).unwrap().woken), (Status::PendingNextStep, 1));
+    assert_eq!(queue.insert(NewJob { parent: Some(0), ..job(Kind::Render, 0, Some(0)) }), Ok(3));
+    assert_eq!(queue.cancel(1), Outcome::Done);
+    assert_eq!((status(&queue, 0), queue.job(0).unwrap().cause), (Status::Cancelled, Some(1)));
+    assert_eq!((status(&queue, 2), status(&queue, 3)), (Status::Processing, Status::Cancelled));
+    assert_eq!(queue.stage_run(1, 1), StageRun::Failed);
+    assert_eq!(queue.retry(1), Outcome::Done);
+    assert_eq!([0, 1, 3].map(|id| status(&queue, id)), [Status::WaitingForChildren, Status::Pending, Status::Pending]);
 }
 
 #[test]

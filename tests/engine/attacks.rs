@@ -141,32 +141,6 @@ fn a_lock_that_somebody_else_takes_keeps_no_dead_claimer_alive() {
 }
 
 #[test]
-fn what_a_completed_plan_did_without_is_not_brought_back() {
-    let database = Database::by_hand();
-    let mut client = database.connect();
-    let session: Uuid = one(
-        &mut client,
-        "select dialectic.run('Stuck?', '{sim-a,sim-b}', process => 'essay', through => 'antithesis')",
-        &[],
-    );
-    let ready =
-        "select id from dialectic.jobs where session_id = $1 and status = 'pending' and step_key = 'critique' limit 1";
-    while client.query(ready, &[&session]).expect("jobs").is_empty() {
-        client.batch_execute("call dialectic.run_pending(1)").expect("run_pending");
-    }
-    let critique: Uuid = one(&mut client, ready, &[&session]);
-    client.query("select dialectic.cancel($1)", &[&critique]).expect("cancel");
-    hand_over(&mut client);
-    let status = "select status from dialectic.sessions where id = $1";
-    assert_eq!(one::<String>(&mut client, status, &[&session]), "completed");
-
-    refused_with(&mut client, "select dialectic.retry($1)", &[&critique], "55000", "without it");
-    assert_eq!(one::<i32>(&mut client, "select dialectic.retry($1)", &[&session]), 0);
-    assert_eq!(one::<String>(&mut client, status, &[&session]), "completed");
-    assert_sound(&mut client);
-}
-
-#[test]
 fn a_provider_that_keeps_asking_for_patience_is_asked_ever_more_rarely() {
     let database = Database::by_hand();
     let mut client = database.connect();

@@ -203,18 +203,19 @@ fn spread(client: &mut Client, session: Uuid) {
              select dialectic.fail_job(pg_temp.job('sim-a3'), pg_temp.ask('sim-a3'), 'transient', 'cut off', '1 hour');
              select dialectic.pause(pg_temp.job('sim-a4'));
 
-             -- waiting for another; without funds; cancelled while its call was out, which then came back late
+             -- waiting for another; without funds
              select dialectic._wait_for(pg_temp.job('sim-b1'), array[pg_temp.job('sim-b2')]);
              update dialectic.jobs set status = 'paused_nsf', status_before = status where id = pg_temp.job('sim-b3');
              insert into dialectic.unfunded_jobs (job_id, session_id, owner, purse, needed)
              select j.id, s.id, s.owner, 'budget', 2000000000 from dialectic.jobs j join dialectic.sessions s on s.id = j.session_id
              where j.id = pg_temp.job('sim-b3');
-             create temp table late as select pg_temp.ask('sim-b4') as claim;
-             select dialectic.cancel(pg_temp.job('sim-b4'));
-             select dialectic.complete_job(pg_temp.job('sim-b4'), (select claim from late), 'Too late');
 
-             -- failed for good, and after the last attempt: both fail their parents and cancel what had not begun
+             -- failed for good, and after the last attempt: both fail their parents and cancel what had not begun;
+             -- a call that was out then is cancelled and comes back late
+             create temp table late as select pg_temp.ask('sim-c4') as claim;
              select dialectic.fail_job(pg_temp.job('sim-c1'), pg_temp.ask('sim-c1'), 'permanent', 'refused');
+             select dialectic.cancel(pg_temp.job('sim-c4'));
+             select dialectic.complete_job(pg_temp.job('sim-c4'), (select claim from late), 'Too late');
              update dialectic.jobs set max_retries = 0 where id = pg_temp.job('sim-d1');
              select dialectic.fail_job(pg_temp.job('sim-d1'), pg_temp.ask('sim-d1'), 'transient', 'once too often');
 

@@ -123,7 +123,7 @@ const LAWS: [(&str, &str, &str); 39] = [
         "no job of its stage run can move",
     ),
     (
-        "a failed child fails its parent",
+        "a child that failed or was cancelled ends its parent",
         "with gone as (delete from dialectic.contributions where step_key = 'final'), \
               counted as (insert into dialectic.steps_under_way select stage_run_id, parent_job_id, step_key, 0, 1 \
                           from dialectic.jobs where step_key = 'final') \

@@ -43,7 +43,7 @@ fn usage_is_the_sum_of_the_calls_and_everyone_sees_their_own() {
 }
 
 /// What `wait` says of a session, and its error if it ends in one.
-fn waited(database: &Database, session: Uuid) -> (Vec<String>, Option<postgres::Error>) {
+pub(crate) fn waited(database: &Database, session: Uuid) -> (Vec<String>, Option<postgres::Error>) {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let mut listening = database.config();
     let ear = Arc::clone(&heard);
@@ -90,7 +90,7 @@ fn what_failed_is_in_that_line_and_it_is_there_when_all_failed() {
     let (told, error) = waited(&database, some);
     assert!(error.is_none(), "{error:?}");
     assert!(told[0].starts_with("1 document, 5 calls (4 not answered), "), "{told:?}");
-    assert!(told[0].ends_with("; failed: broken"), "{told:?}");
+    assert!(told[0].ends_with("; did not deliver: broken (thesis)"), "{told:?}");
     let (told, error) = waited(&database, none);
     assert!(told[0].starts_with("0 documents, 4 calls (4 not answered), 0 tokens read"), "{told:?}");
     assert!(error.is_some());

@@ -22,7 +22,7 @@ impl Queue {
                 (job.attempt_count > job.spec.max_retries.saturating_add(1), "it was tried too often"),
                 (self.waits_in_vain(job), "nothing will ever wake it"),
                 (self.lost_its_plan(job), "its plan has ended without it"),
-                (self.ignores_a_child(job), "it goes on over a failed child"),
+                (self.ignores_a_child(job), "it goes on without a child that failed or was cancelled"),
             ];
             for (_, what) in checks.into_iter().filter(|(wrong, _)| *wrong) {
                 broken.push(format!("job {} ({}): {what}", job.id, job.status));
@@ -71,7 +71,7 @@ impl Queue {
     fn ignores_a_child(&self, job: &Job) -> bool {
         let mut children = job.children.iter().filter_map(|id| self.job(*id));
         let over = job.status.is_waiting() || job.status == Status::Completed;
-        over && children.any(|child| child.status.is_failure())
+        over && children.any(|child| child.status.is_retryable())
     }
 }
 

@@ -108,7 +108,7 @@ impl Queue {
     }
 
     /// The failed plans above a job; what failed or was cancelled with them; who failed waiting for any of these, and whom
-    /// any of these waits for. A failed sibling is among them: it would fail the plan again at once.
+    /// any of these waits for. A failed or cancelled sibling is among them: the plan cannot deliver without it.
     fn restarted_with(&self, id: u64) -> BTreeSet<u64> {
         let mut found = BTreeSet::new();
         let mut next = vec![id];
@@ -121,8 +121,7 @@ impl Queue {
             next.extend(job.spec.parent);
             next.extend(&job.spec.prerequisites);
             let children = job.children.iter().filter_map(|id| self.job(*id));
-            let with_it = |child: &&Job| child.status.is_failure() || child.cause.is_some();
-            next.extend(children.filter(with_it).map(|child| child.id));
+            next.extend(children.filter(|child| child.status.is_retryable()).map(|child| child.id));
             let for_it = |other: &&Job| other.cause == Some(id) && other.spec.prerequisites.contains(&id);
             next.extend(self.jobs.iter().filter(for_it).map(|job| job.id));
         }

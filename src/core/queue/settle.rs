@@ -3,7 +3,7 @@
 //! The database does this in one trigger after every statement. It looks at the table as it now is, not at the order in
 //! which it came to be so: that is why no interleaving strands a job. The one thing remembered is `news`, which says
 //! that something ended after a plan last looked. It never claims, and never moves a job that a person paused
-//! except to cancel it with its plan.
+//! except to cancel it with its plan or with its child.
 
 use super::{Job, Queue};
 use crate::job::{Phase, Status};
@@ -53,7 +53,10 @@ impl Queue {
         if job.status.is_ended() {
             return None;
         }
-        self.orphaned(job).or_else(|| self.failed_with_child(job)).or_else(|| self.woken(job))
+        self.orphaned(job)
+            .or_else(|| self.failed_with_child(job))
+            .or_else(|| self.cancelled_with_child(job))
+            .or_else(|| self.woken(job))
     }
 
     /// What has not started goes with its plan; what runs may still deliver.
@@ -72,6 +75,13 @@ impl Queue {
         let mut children = job.children.iter().filter_map(|id| self.job(*id));
         let failed = children.find(|child| child.status.is_failure())?;
         Some((Status::Failed, Some(failed.id)))
+    }
+
+    /// A plan cannot deliver without a child that was cancelled, whatever it does at this instant.
+    fn cancelled_with_child(&self, job: &Job) -> Option<(Status, Option<u64>)> {
+        let mut children = job.children.iter().filter_map(|id| self.job(*id));
+        let cancelled = children.find(|child| child.status == Status::Cancelled)?;
+        Some((Status::Cancelled, Some(cancelled.id)))
     }
 
     /// A job that waits moves when what it waited for has ended.

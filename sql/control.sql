@@ -208,22 +208,23 @@ create function _ask_dropped_models(run uuid) returns integer
 as $$
 declare
     target   stage_runs;
+    session  sessions;
     returned text[];
 begin
     select r.* into strict target from stage_runs r where r.id = run;
+    select s.* into strict session from sessions s where s.id = target.session_id;
     if target.status not in ('running', 'completed', 'failed') then
         return 0;
     end if;
     returned := array(
-        select m from unnest(_dropped_models(target.session_id, target.position, target.iteration)) as m
+        select m from unnest(_dropped_models(session, target.position, target.iteration)) as m
         where not exists (
             select from jobs root where root.stage_run_id = run and root.parent_job_id is null and root.model = m));
     if returned <> '{}' then
         perform _start_stage_run(
             run, returned,
             (select max(j.max_retries) from jobs j where j.stage_run_id = run and j.parent_job_id is null),
-            s.is_test, null)
-        from sessions s where s.id = target.session_id;
+            session.is_test, null);
     end if;
     return cardinality(returned);
 end

@@ -12,7 +12,7 @@ begin
     perform _seen_session(progress.session);
     return query
         with stage_of_session as (
-            select s.id, s.models, s.definition_id, listed.stage ->> 'slug' as slug, listed.position,
+            select s as session, s.id, s.models, s.definition_id, listed.stage ->> 'slug' as slug, listed.position,
                    jsonb_array_length(listed.stage -> 'recipe' -> 'steps') as steps
             from sessions s
             join definitions d on d.id = s.definition_id,
@@ -22,7 +22,7 @@ begin
         row_of_model as (
             select st.slug, st.position, st.steps, run.id as run_id, run.iteration, run.status as run_status, run.started_at, m.name, m.nth,
                    root.id as root_id, root.status, root.completed_at, root.results,
-                   m.name = any (_dropped_models(st.id, st.position::integer, run.iteration)) as is_dropped
+                   m.name = any (_dropped_models(st.session, st.position::integer, run.iteration)) as is_dropped
             from stage_of_session st
             cross join lateral unnest(st.models) with ordinality as m(name, nth)
             left join stage_runs run on run.session_id = st.id and run.stage = st.slug

@@ -112,7 +112,7 @@ end
 $$;
 
 -- The models that did not deliver in the last stage before this position that asked them. Later stages do not ask them.
-create function _dropped_models(session uuid, stage_position integer, iteration integer) returns text[]
+create function _dropped_models(session sessions, stage_position integer, iteration integer) returns text[]
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -121,7 +121,7 @@ as $$
         select distinct on (root.model) root.model, root.status
         from stage_runs r
         join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
-        where r.session_id = _dropped_models.session and r.position < stage_position
+        where r.session_id = session.id and r.position < stage_position
           and r.iteration <= _dropped_models.iteration
         order by root.model, r.position desc, r.iteration desc) as last
     where last.status in ('failed', 'retry_loop_failed', 'cancelled')
@@ -134,7 +134,7 @@ create function _models_to_ask(session sessions, slugs text[], stage text) retur
 as $$
     select array(
         select m.name from unnest(session.models) with ordinality as m(name, nth)
-        where m.name <> all (_dropped_models(session.id, array_position(slugs, stage), session.iteration))
+        where m.name <> all (_dropped_models(session, array_position(slugs, stage), session.iteration))
         order by m.nth)
 $$;
 

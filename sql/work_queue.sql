@@ -196,7 +196,7 @@ begin
                       _some((select count(*) from documents d where d.session_id = seen.id), 'document'), _some(count(*), 'call'),
                       ' (' || nullif(count(*) filter (where c.outcome <> 'answered'), 0) || ' not answered)',
                       coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), _dollars(coalesce(sum(c.cost), 0)),
-                      date_trunc('milliseconds', _time_taken(seen.id)), '; did not deliver: ' || _undelivered(seen.id))
+                      date_trunc('milliseconds', _time_taken(seen.id)), '; did not deliver: ' || _undelivered(seen))
         from jobs j
         join model_calls c on c.job_id = j.id
         where j.session_id = seen.id);
@@ -204,7 +204,7 @@ end
 $$;
 
 -- The models that did not deliver when a stage last asked them, each with its stage; null when all delivered.
-create function _undelivered(session uuid) returns text
+create function _undelivered(session sessions) returns text
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -213,7 +213,7 @@ as $$
         select distinct on (r.position, root.model) r.position, r.stage, root.model, root.status
         from stage_runs r
         join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
-        where r.session_id = _undelivered.session
+        where r.session_id = session.id
         order by r.position, root.model, r.iteration desc) as last
     where last.status in ('failed', 'retry_loop_failed', 'cancelled')
 $$;
@@ -295,13 +295,13 @@ begin
         from jobs j
         where j.session_id = seen.id and j.parent_job_id is null and j.status in ('failed', 'retry_loop_failed', 'cancelled');
     elsif finished then
-        select f.problem, f.detail, f.hint into problem, detail, hint from _failed_regeneration(seen.id) as f;
+        select f.problem, f.detail, f.hint into problem, detail, hint from _failed_regeneration(seen) as f;
     end if;
 end
 $$;
 
 -- The first document whose new version failed and was not tried again, nor overtaken by a later version or iteration.
-create function _failed_regeneration(session uuid, out problem text, out detail text, out hint text)
+create function _failed_regeneration(session sessions, out problem text, out detail text, out hint text)
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -311,7 +311,7 @@ as $$
            format('SELECT dialectic.retry(%L);', j.id)
     from jobs j
     join stage_runs run on run.id = j.stage_run_id
-    where j.session_id = _failed_regeneration.session and j.version > 1 and j.status in ('failed', 'retry_loop_failed')
+    where j.session_id = session.id and j.version > 1 and j.status in ('failed', 'retry_loop_failed')
       and not _is_planned_past(j)
       and not exists (
           select from stage_runs later

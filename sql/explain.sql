@@ -122,17 +122,23 @@ begin
         return '[]';
     end if;
     return (
-        with run as (
-            select distinct on (r.stage) r.stage, r.iteration
+        with plan as (
+            -- Of each model, for an iteration may have asked some of them only.
+            select distinct on (r.stage, root.model) r.stage, r.iteration, root.id
             from stage_runs r
+            join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
             where r.session_id = seen.id and r.status = 'completed' and r.iteration < seen.iteration
-            order by r.stage, r.iteration desc
+            order by r.stage, root.model, r.iteration desc
+        ),
+        run as (
+            select distinct p.stage, p.iteration from plan p
         ),
         made as (
             select c.id, c.output_type as type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer, c.content, false as is_headed
             from run
             join contributions c on (c.session_id, c.stage, c.iteration) = (seen.id, run.stage, run.iteration)
             join jobs j on j.id = c.job_id and j.status = 'completed'
+            join plan p on p.id = j.parent_job_id
             where not c.is_part and c.mime_type = 'text/markdown' and c.output_type <> 'combined'
             union all
             select newest.* from (
@@ -142,6 +148,7 @@ begin
                 join resources r on (r.session_id, r.stage, r.iteration) = (seen.id, run.stage, run.iteration)
                     and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
                 join jobs j on j.id = r.job_id and j.status = 'completed'
+                join plan p on p.id = j.parent_job_id
                 where r.output_type is distinct from 'combined'
                 order by j.parent_job_id, j.step_key, j.group_key, (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc) as newest
             union all

@@ -154,7 +154,9 @@ const LAWS: [(&str, &str, &str); 39] = [
     ),
     (
         "an answer belongs to a job that completed",
-        "update dialectic.jobs j set status = 'cancelled' from dialectic.contributions c \
+        "with plan as (update dialectic.jobs p set status = 'cancelled' from dialectic.jobs c \
+                       where c.parent_job_id = p.id and c.step_key = 'final') \
+         update dialectic.jobs j set status = 'cancelled' from dialectic.contributions c \
          where c.job_id = j.id and j.step_key = 'final' returning c.id",
         "is cancelled",
     ),

@@ -59,7 +59,7 @@ create view blocked with (security_invoker) as
                              then 'its claimer died, and the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
                              else 'its claimer died; the next claim frees it' end
                when m.name is null and j.kind = 'execute' then format('model "%s" does not exist any more', j.model)
-               when j.kind = 'execute' and c.paused_reason is not null then format('%s is paused: %s; mend it with %s(…)',
+               when j.kind = 'execute' and c.paused_reason is not null then format('%s is paused: %s; correct it with %s(…)',
                    case c.paused_model when '' then 'provider ' || m.provider else 'model ' || m.name end, c.paused_reason,
                    case c.paused_model when '' then 'set_secret(…) or add_provider' else 'add_model' end)
                when j.kind = 'execute' and c.free_at > at.moment and c.failures >= _breaker_threshold()

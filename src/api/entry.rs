@@ -71,6 +71,7 @@ pub(crate) fn _calling_role() -> pg_sys::Oid {
 }
 
 #[unsafe(no_mangle)]
+#[allow(unreachable_pub)]
 pub extern "C-unwind" fn pg_finfo_dialectic_call_as_owner() -> &'static pg_sys::Pg_finfo_record {
     const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
     &V1
@@ -81,6 +82,7 @@ pub extern "C-unwind" fn pg_finfo_dialectic_call_as_owner() -> &'static pg_sys::
 /// # Safety
 /// Called by the server, as a function of its catalog. An error jumps over this frame, which therefore owns nothing.
 #[unsafe(no_mangle)]
+#[allow(unreachable_pub)]
 pub unsafe extern "C-unwind" fn dialectic_call_as_owner(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the arguments are copied because an error would leave a changed `flinfo` behind in a call site that is used again.
     unsafe {

@@ -174,7 +174,9 @@ fn filled(roles: &str) -> Database {
         .expect("grants");
     fill(&mut client);
     client
-        .batch_execute("insert into dialectic.claimers (name) values ('worker:0:gone')")
+        .batch_execute(
+            "insert into dialectic.claimers (name) values ('worker:0:gone'); \n             insert into dialectic.suspect_jobs (job_id, session_id) select id, session_id from dialectic.jobs limit 1",
+        )
         .expect("a claimer that died");
     let granted = grants(&mut client);
     assert!(

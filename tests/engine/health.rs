@@ -76,7 +76,7 @@ fn a_paused_provider_and_claims_of_the_dead_are_named() {
     has_problems(
         &mut client,
         &[
-            "provider simulator is paused: no such key; mend it with dialectic.set_secret(…) or dialectic.add_provider(…)",
+            "provider simulator is paused: no such key; correct it with dialectic.set_secret(…) or dialectic.add_provider(…)",
         ],
     );
 

@@ -52,7 +52,7 @@ fn a_provider_that_is_paused_or_throttled_is_named() {
             (
                 "execute",
                 "sim-a",
-                "provider simulator is paused: no luck; mend it with set_secret(…) or add_provider(…)",
+                "provider simulator is paused: no luck; correct it with set_secret(…) or add_provider(…)",
             ),
         ],
     );

@@ -61,6 +61,64 @@ fn role_set_for_a_database_does_not_keep_the_worker_from_starting() {
     completes(&mut inside, session, "the worker starts");
 }
 
+/// What the worker has set while it stores an answer, by name; the database has these settings.
+fn seen_by_the_worker(server: &Server, settings: &[(&str, &str)], names: &[&str]) -> Vec<String> {
+    let mut client = server.connect("postgres");
+    client.batch_execute("create database watched").expect("a database");
+    for (name, value) in settings {
+        client.batch_execute(&format!("alter database watched set {name} = '{value}'")).expect(name);
+    }
+    let mut inside = server.connect("watched");
+    inside
+        .batch_execute(
+            "set client_min_messages = warning; create extension pg_dialectic cascade; \
+             create table public.seen (name text, setting text); \
+             create function public.see() returns trigger language plpgsql as $$ begin \
+                 insert into public.seen select name, setting from pg_catalog.pg_settings; return null; end $$; \
+             create trigger see after insert on dialectic.contributions for each statement execute function public.see()",
+        )
+        .expect("a trigger that sees");
+    let session: Uuid = one(&mut inside, "select dialectic.run('Seen?', '{sim-a}', process => 'essay')", &[]);
+    completes(&mut inside, session, "an essay");
+    let seen = column(
+        &mut inside,
+        "select distinct name || ' ' || setting from public.seen where name = any ($1) order by 1",
+        &[&names],
+    );
+    drop(inside);
+    client.batch_execute("drop database watched with (force)").expect("dropped");
+    seen
+}
+
+#[test]
+fn settings_of_the_database_are_reset_to_those_of_the_server() {
+    let server = Server::with("work_mem = 5MB");
+    let of_the_database = [("work_mem", "64kB"), ("track_activities", "off"), ("maintenance_work_mem", "1MB")];
+    assert_eq!(
+        seen_by_the_worker(&server, &of_the_database, &["work_mem", "track_activities", "maintenance_work_mem"]),
+        ["maintenance_work_mem 65536", "track_activities on", "work_mem 5120"]
+    );
+}
+
+#[test]
+fn answers_are_committed_with_a_flush_and_stronger_settings_stay() {
+    let server = Server::with("synchronous_commit = off");
+    let name = ["synchronous_commit"];
+    assert_eq!(seen_by_the_worker(&server, &[], &name), ["synchronous_commit on"]);
+    server
+        .connect("postgres")
+        .batch_execute("alter system set synchronous_commit = remote_apply")
+        .expect("ALTER SYSTEM");
+    server.connect("postgres").batch_execute("select pg_reload_conf()").expect("reload");
+    eventually("the server has it", || {
+        one::<String>(&mut server.connect("postgres"), "show synchronous_commit", &[]) == "remote_apply"
+    });
+    assert_eq!(
+        seen_by_the_worker(&server, &[("synchronous_commit", "off")], &name),
+        ["synchronous_commit remote_apply"]
+    );
+}
+
 #[test]
 fn prompts_are_not_logged_and_errors_are() {
     let (server, mut client) = Server::serving(

@@ -18,7 +18,7 @@ from pg_class c
 where c.relnamespace = 'dialectic'::regnamespace and c.relkind in ('r', 'v', 'S') and c.relname not like '\_%'
 order by 1;
 
--- Besides relations, routines and the types that go with relations the extension holds nothing.
+-- Besides relations, routines and the types that go with relations the extension holds the schema of what it calls as its owner.
 select pg_describe_object(d.classid, d.objid, 0) as object
 from pg_depend d
 join pg_extension e on e.oid = d.refobjid and d.refclassid = 'pg_extension'::regclass and d.deptype = 'e'

@@ -1,6 +1,7 @@
 //! Laws of the background worker, seen from outside. Each test has a server of its own, for most of them kill it: what is
 //! killed, stopped, dropped or switched off loses nothing, and what comes back goes on at once.
 
+mod autovacuum;
 mod cancelling;
 mod claims;
 mod crashes;

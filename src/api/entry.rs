@@ -71,8 +71,7 @@ pub(crate) fn _calling_role() -> pg_sys::Oid {
 }
 
 #[unsafe(no_mangle)]
-#[allow(unreachable_pub)]
-pub extern "C-unwind" fn pg_finfo_dialectic_call_as_owner() -> &'static pg_sys::Pg_finfo_record {
+pub(crate) extern "C-unwind" fn pg_finfo_dialectic_call_as_owner() -> &'static pg_sys::Pg_finfo_record {
     const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
     &V1
 }
@@ -82,8 +81,7 @@ pub extern "C-unwind" fn pg_finfo_dialectic_call_as_owner() -> &'static pg_sys::
 /// # Safety
 /// Called by the server, as a function of its catalog. An error jumps over this frame, which therefore owns nothing.
 #[unsafe(no_mangle)]
-#[allow(unreachable_pub)]
-pub unsafe extern "C-unwind" fn dialectic_call_as_owner(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+pub(crate) unsafe extern "C-unwind" fn dialectic_call_as_owner(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the arguments are copied because an error would leave a changed `flinfo` behind in a call site that is used again.
     unsafe {
         let entered = enter(fcinfo);
@@ -192,7 +190,7 @@ unsafe fn target(entry: *mut pg_sys::FmgrInfo) -> *mut Target {
         let target_oid = (*pg_sys::GETSTRUCT(found).cast::<pg_sys::FormData_pg_proc>()).oid;
         let new = pg_sys::MemoryContextAllocZero((*entry).fn_mcxt, size_of::<Target>()).cast::<Target>();
         (*new).owner = (*row).proowner;
-        (*new).is_volatile = (*row).provolatile == pg_sys::PROVOLATILE_VOLATILE.cast_signed();
+        (*new).is_volatile = (*row).provolatile.to_ne_bytes() == [pg_sys::PROVOLATILE_VOLATILE];
         pg_sys::ReleaseSysCache(found);
         pg_sys::ReleaseSysCache(tuple);
         pg_sys::fmgr_info_cxt(target_oid, &raw mut (*new).function, (*entry).fn_mcxt);

@@ -1,4 +1,4 @@
-# The official Postgres image plus pg_dialectic and pgvector.
+# The official Postgres image plus pg_dialectic, pgvector and pg_cron.
 #
 #   docker build -t pg_dialectic .
 #   docker build -t pg_dialectic --build-arg PG_MAJOR=17 .
@@ -23,10 +23,14 @@ RUN apt-get update && dev/setup && rm -rf /var/lib/apt/lists/*
 COPY . .
 RUN PROFILE=release DESTDIR=/out dev/install
 RUN bash -c 'set -e; . dev/lib.sh; need_server; share=$("$PG_CONFIG" --sharedir)/extension; \
-    cp --parents "$("$PG_CONFIG" --pkglibdir)/vector.so" "$share"/vector.control "$share"/vector--*.sql /out'
+    for name in vector pg_cron; do \
+        cp --parents "$("$PG_CONFIG" --pkglibdir)/$name.so" "$share/$name.control" "$share/$name"--*.sql /out; \
+    done'
 
 FROM ${PG_IMAGE}
+# The authorities that providers' certificates are checked against: the base has none.
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /
 # The worker of every database that has the extension; what the user gives after the image name still counts.
 RUN sample=$(find /usr/share/postgresql -name postgresql.conf.sample | head -n 1) && \
-    echo "shared_preload_libraries = 'pg_dialectic'" >>"$sample"
+    echo "shared_preload_libraries = 'pg_dialectic, pg_cron'" >>"$sample"

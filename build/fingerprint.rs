@@ -1,8 +1,8 @@
 //! Decides the fingerprint of the SQL surface: what the library expects to find in a database.
 //!
-//! It covers the statements below `sql` and the declarations of functions that Rust gives to SQL. A change of a comment,
-//! of the seed or of a Rust function's body does not change it: a library with only such changes works with the schema.
-//! Neither do update scripts (`A--B.sql`), which contain it.
+//! It covers the statements below `sql` and the declarations of functions that Rust gives to SQL. A change of a
+//! comment, of the seed or of a Rust function's body does not change it: a library with only such changes works with
+//! the schema. Neither do update scripts (`A--B.sql`), which contain it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Decides the statements that load a seed folder (prompts, document templates, overlays, models, processes): their
 //! order and their quoting.
 //!
-//! Never changes a file's content: its text goes in byte by byte. A text with a word that CREATE EXTENSION would replace
-//! is refused.
+//! Never changes a file's content: its text goes in byte by byte. A text with a word that CREATE EXTENSION would
+//! replace is refused.
 
 use std::collections::HashMap;
 use std::fs;

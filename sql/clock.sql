@@ -40,7 +40,8 @@ as $$
 begin
     return query
         select m.name, p.name, p.api, coalesce(p.base_url, ''), p.settings, s.reference, m.api_model, m.context_window::bigint,
-               m.max_output_tokens::bigint, coalesce(p.settings -> 'model_defaults', '{}') || m.settings, m.fallback, m.max_concurrency, m.requests_per_minute, m.tokens_per_minute,
+               m.max_output_tokens::bigint, coalesce(p.settings -> 'model_defaults', '{}') || m.settings, m.fallback,
+               m.max_concurrency, m.requests_per_minute, m.tokens_per_minute,
                p.max_concurrency, p.requests_per_minute, p.tokens_per_minute, m.tokenizer, r.factor, r.samples
         from _current_models m
         join _current_providers p on p.name = m.provider

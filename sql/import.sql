@@ -35,8 +35,8 @@ as $$
     end
 $$;
 
--- What an entry says about how its model is called. What the provider decides for all its models is left to it: the list
--- counts what a model can do, not what its server accepts.
+-- What an entry says about how its model is called. What the provider decides for all its models is left to it: the
+-- list says what a model can do, not what its server accepts.
 create function _listed_settings(entry jsonb, provider _current_providers) returns jsonb
     language sql immutable
     set search_path = pg_catalog, dialectic, pg_temp

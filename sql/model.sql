@@ -58,8 +58,9 @@ begin
     -- A provider that is known stays where it is unless it is moved; a secret is not taken along to another place.
     select p.* into known from _current_providers p where p.name = add_provider.name;
     -- What its models are sent by default stays too: whoever adds a secret or a limit does not have to repeat it.
-    if known.api = add_provider.api and known.settings ? 'model_defaults' and not add_provider.settings ? 'model_defaults' then
-        add_provider.settings := add_provider.settings || jsonb_build_object('model_defaults', known.settings -> 'model_defaults');
+    if known.api = add_provider.api and known.settings ? 'model_defaults' then
+        add_provider.settings :=
+            jsonb_build_object('model_defaults', known.settings -> 'model_defaults') || add_provider.settings;
     end if;
     perform _check_model_settings(add_provider.api, coalesce(add_provider.settings -> 'model_defaults', '{}'));
     address := _base_url(add_provider.name, add_provider.api,

@@ -1,4 +1,5 @@
-//! A schema that was made by another build than the library: health() says so, and nothing is begun that nobody would work.
+//! A schema that was made by another build than the library: health() says so, and nothing is begun that no worker
+//! would take.
 
 #[path = "../../build/fingerprint.rs"]
 mod fingerprint;
@@ -33,8 +34,8 @@ fn health_reports_a_schema_of_another_build() {
     assert_eq!(
         found,
         format!(
-            "the schema of pg_dialectic in database \"{}\" was made by another build than the library: Restart the server if \
-             pg_dialectic was installed since it started; otherwise ALTER EXTENSION pg_dialectic UPDATE.",
+            "the schema of pg_dialectic in database \"{}\" was made by another build than the library: Restart the \
+             server if pg_dialectic was installed since it started; otherwise ALTER EXTENSION pg_dialectic UPDATE.",
             database.name()
         )
     );

@@ -55,7 +55,8 @@ fn unknown_fields(body: &Value) -> Option<Value> {
         .iter()
         .filter(|(name, _)| !MISTRAL_FIELDS.contains(&name.as_str()))
         .map(|(name, value)| {
-            json!({"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted", "input": value})
+            let message = "Extra inputs are not permitted";
+            json!({"type": "extra_forbidden", "loc": ["body", name], "msg": message, "input": value})
         })
         .collect();
     let message = json!({"detail": details});

@@ -1,7 +1,7 @@
 //! Decides which authorities a connection trusts: those of the platform's store, and those of one more file.
 //!
-//! Never a certificate that is not of an authority, and never the snakeoil one of Debian's package ssl-cert: everybody who
-//! has an image that it was made in has its private key.
+//! Never a certificate that is not of an authority, and never the snakeoil one of Debian's package ssl-cert: whoever
+//! has the image that it was made in has its private key.
 
 use super::Route;
 use crate::worker::pool::lock;

@@ -3,11 +3,13 @@
 use super::{must, query};
 use crate::error::Error;
 
-/// Read from the catalog and not called: a schema of an older build may not have the function.
+/// Read from the catalog and not called: a schema of an older build may not have the function. Every name is qualified:
+/// run_pending calls this with the search path of its caller.
 const FOUND: &str = "select pg_catalog.current_database()::pg_catalog.text, \
      (select pg_catalog.substring(p.prosrc, '[0-9a-f]{16}') from pg_catalog.pg_proc p \
-      join pg_catalog.pg_namespace n on n.oid = p.pronamespace \
-      where n.nspname = 'dialectic' and p.proname = '_schema_fingerprint')";
+      join pg_catalog.pg_namespace n on n.oid operator(pg_catalog.=) p.pronamespace \
+      where n.nspname operator(pg_catalog.=) 'dialectic' \
+        and p.proname operator(pg_catalog.=) '_schema_fingerprint')";
 
 /// The fingerprint of the sources that this library was built from.
 const OF_LIBRARY: &str = env!("SCHEMA_FINGERPRINT");

@@ -64,6 +64,26 @@ fn iteration_of_one_model_is_kept_by_all_later_stages() {
 }
 
 #[test]
+fn iteration_of_one_model_keeps_the_documents_of_the_others() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let run = "select dialectic.run('Why?', models => '{sim-a,sim-b}', through => 'antithesis')";
+    let session: Uuid = one(&mut client, run, &[]);
+    work(&mut client);
+    generate(&mut client, session, ", stage => 'thesis', models => '{sim-a}'");
+    assert_eq!(session_status(&mut client, session), "completed");
+    let reviewed: Vec<String> = column(
+        &mut client,
+        "select distinct format('%s of %s %s', d.model, t.model, t.iteration) from dialectic.documents d \
+         join dialectic.documents t on t.lineage = d.lineage and t.stage = 'thesis' \
+         where d.stage = 'antithesis' and d.iteration = 2 order by 1",
+        &[],
+    );
+    assert_eq!(reviewed, ["sim-a of sim-a 2", "sim-a of sim-b 1", "sim-b of sim-a 2", "sim-b of sim-b 1"]);
+    assert_sound(&mut client);
+}
+
+#[test]
 fn review_of_a_replaced_thesis_is_not_read() {
     let database = Database::by_hand();
     let mut client = database.connect();

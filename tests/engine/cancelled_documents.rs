@@ -38,6 +38,34 @@ fn other_models_go_on_without_a_cancelled_document() {
 }
 
 #[test]
+fn other_models_go_on_when_a_running_call_is_cancelled() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    client
+        .execute(r#"select dialectic.add_model('slow', 'simulator', settings => '{"latency_ms": 1500}')"#, &[])
+        .expect("add_model");
+    let run = "select dialectic.run('Why?', models => '{slow,sim-a}', through => 'antithesis')";
+    let session: Uuid = one(&mut client, run, &[]);
+    let working = set_to_work(&database);
+    let asked = "select j.id from dialectic.jobs j join dialectic.model_calls c on c.job_id = j.id \
+                 where j.model = 'slow' and j.step_key = 'feature_spec' and c.outcome = 'open'";
+    let mut running: Vec<Uuid> = Vec::new();
+    eventually("the document is being written", || {
+        running = column(&mut client, asked, &[]);
+        !running.is_empty()
+    });
+    cancel(&mut client, running[0]);
+    working.end();
+    client.execute("call dialectic.wait($1)", &[&session]).expect("wait");
+    assert_eq!(session_status(&mut client, session), "completed");
+    assert_eq!(
+        column::<String>(&mut client, "select distinct model from dialectic.documents where stage = 'antithesis'", &[]),
+        ["sim-a"]
+    );
+    assert_sound(&mut client);
+}
+
+#[test]
 fn progress_and_notification_name_the_model_that_did_not_deliver() {
     let database = Database::by_hand();
     let mut client = database.connect();

@@ -7,7 +7,7 @@ insert into configuration (key, value, description) values
     ('antithesis_task_isolation_enabled', 'true', 'Whether each critique is a call of its own; off: one call per model.'),
     ('stage_min_models', '1', 'How many models must deliver for a stage to complete.'),
     ('context_safety', '0.98', 'The part of a context window that may be filled.'),
-    ('tier2_max_ratio', '2.0', 'How far over the window inputs may be before retrieval replaces combining.'),
+    ('tier2_max_ratio', '2.0', 'By how many times the window a prompt may exceed it and still have its texts condensed.'),
     ('chunk_tokens', '256', 'The size of a chunk in memory.'),
     ('chunk_overlap_tokens', '32', 'How much neighbouring chunks share.'),
     ('match_count', '10', 'How many chunks a retrieval returns.'),

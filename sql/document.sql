@@ -170,9 +170,11 @@ begin
         insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, strategy, lineage_id,
                           reviewer, version, priority, max_retries, is_test_job, turn, payload)
         select made, waiter.session_id, waiter.stage_run_id, waiter.parent_job_id, 'combine', waiter.step_key, waiter.model,
-               format('%s:combined:%s', waiter.group_key, made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer, waiter.version,
+               -- The job's own id keeps the key unique and short, however deep combine jobs are nested.
+               format('combined:%s', made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer, waiter.version,
                waiter.priority, waiter.max_retries, waiter.is_test_job, greatest(waiter.turn, _claim_turn()),
-               jsonb_build_object('contribution_id', text_id, 'depth', 1 + coalesce(max((c.payload ->> 'depth')::integer), 0))
+               jsonb_build_object('contribution_id', text_id, 'depth',
+                                  1 + greatest(max((c.payload ->> 'depth')::integer), (waiter.payload ->> 'depth')::integer, 0))
         from _condensed t join jobs c on c.id = t.job_id
         where t.artifact = any (members);
         insert into job_inputs (job, position, artifact, role, part, relevance)
@@ -186,6 +188,11 @@ begin
         select waiter.id, min(r.position), text_id, 'combined', max(r.relevance) from replaced r;
         needed := needed || made;
     end loop;
+    -- Where a combine job waits itself, its text is one level deeper than the texts that it reads.
+    update jobs j
+    set payload = j.payload || jsonb_build_object('depth', (
+            select 1 + max((c.payload ->> 'depth')::integer) from jobs c where c.id = any (needed)))
+    where j.id = waiter.id and j.kind = 'combine';
     perform _wait_for(waiter.id, needed);
     return true;
 end

@@ -9,7 +9,7 @@ create function _request_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
                    step_key text, model text, max_output_tokens bigint, call_no bigint, is_last_attempt boolean, kind text,
                    context_safety double precision, max_ratio double precision, may_continue boolean, makes text, prompt text, chunks text[],
-                   fragments integer, gap text, why text, missing text[], is_funded boolean)
+                   fragments integer, gap text, why text, missing text[], is_funded boolean, depth integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -31,7 +31,8 @@ begin
                case when j.target_contribution_id is not null then _gap(j, chain.numbers) end,
                j.payload ->> 'why',
                case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end,
-               exists (select from wallets w where w.owner = s.owner) or exists (select from budgets b where b.session_id = s.id)
+               exists (select from wallets w where w.owner = s.owner) or exists (select from budgets b where b.session_id = s.id),
+               case j.kind when 'combine' then (j.payload ->> 'depth')::integer end
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id

@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, \
-     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, why, missing, is_funded \
-     from dialectic._request_jobs($1)";
+     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, why, missing, is_funded, \
+     depth from dialectic._request_jobs($1)";
 const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
 const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, depth \
      from dialectic._request_texts($1)";
@@ -105,6 +105,8 @@ struct Row {
     draft: Result<Draft, Problem>,
     project: Uuid,
     has_prompt: bool,
+    /// The depth of a combine job.
+    depth: u32,
 }
 
 /// Reads all that the requests of these claimed jobs are made from; every text once, however many jobs read it. A job whose
@@ -137,6 +139,8 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
         let Ok(draft) = &mut row.draft else { continue };
         draft.turn.documents = documents.remove(&row.claim.job).unwrap_or_default();
         draft.artifacts = artifacts.remove(&row.claim.job).unwrap_or_default();
+        // What a combine job has condensed for itself is deeper than the job, so nesting ends.
+        draft.artifacts.iter_mut().for_each(|(_, depth)| *depth = row.depth.max(*depth));
         if let Some(prompt) = prompts.get(&row.project) {
             draft.turn.original_user_request = Arc::clone(prompt);
         }
@@ -178,12 +182,13 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                 row.get::<String>(18)?,
                 chain,
                 must::<bool>(row, 24)?,
+                row.get::<i32>(25)?.unwrap_or(0).unsigned_abs(),
             ),
         ))
     })?;
     rows.into_iter()
         .map(|((job, id, session, project), (definition_id, turn, limits, is_last_attempt, call_no), rest)| {
-            let (may_continue, is_header, saved, chain, is_funded) = rest;
+            let (may_continue, is_header, saved, chain, is_funded, depth) = rest;
             let claim = Claim { job, id, session, work: Work::Call };
             let has_prompt = saved.is_some();
             let draft = readable(definition(&definition_id))?.map(|definition| Draft {
@@ -200,7 +205,7 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                 chain,
                 artifacts: Vec::new(),
             });
-            Ok(Row { claim, draft, project, has_prompt })
+            Ok(Row { claim, draft, project, has_prompt, depth })
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use crate::worker::pool::{Bell, Manner, Pool};
 use crate::worker::stop::Stop;
 use crate::worker::tail::Tail;
 use dialectic_core::answer::{Verdict, Wanted, verdict};
-use dialectic_core::context::{Piece, Window, groups, may_shrink};
+use dialectic_core::context::{Window, groups, measure_pieces};
 use dialectic_core::definition::{Continuing, Definition, Manuscript, Turn};
 use dialectic_core::prompt::{Message, PromptError};
 use dialectic_core::provider::simulator;
@@ -255,7 +255,7 @@ pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
             Ok(messages) => (Ok((messages, json)), None),
             Err(problem) => (Err(format!("the saved prompt cannot be read: {problem}")), None),
         },
-        Prompt::New(definition, turn) => (with_json(definition.messages(&turn), usize::MAX), Some(turn)),
+        Prompt::New(definition, turn) => (with_json(definition.messages(&turn), usize::MAX), Some((definition, turn))),
         Prompt::GoOn(definition, continuing) => (with_json(definition.go_on(&continuing), 1), None),
     };
     let (messages, json) = match made {
@@ -277,21 +277,15 @@ pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
     if total <= room.window.limit() {
         return Rendered::Ready(messages, json, counted);
     }
-    let pieces: Vec<Piece> = turn.iter().flat_map(|turn| pieces(turn, room)).collect();
-    let request = turn.as_ref().map_or(0, |turn| room.measure.text(&turn.original_user_request));
-    match groups(total, request, &pieces, &room.window) {
+    let pieces = turn.as_ref().map(|(definition, turn)| measure_pieces(definition, turn, &room.depths, &room.measure));
+    let (frame, pieces) = match pieces.transpose() {
+        Ok(pieces) => pieces.unwrap_or_default(),
+        Err(problem) => return Rendered::Refused(Class::Permanent, problem.to_string()),
+    };
+    match groups(total, frame, &pieces, &room.window) {
         Ok(groups) => Rendered::TooLong(groups),
         Err(overflow) => Rendered::Refused(Class::ContextWindow, overflow.to_string()),
     }
-}
-
-/// The documents of a job, as far as they may be condensed.
-fn pieces(turn: &Turn, room: &Room) -> impl Iterator<Item = Piece> {
-    turn.documents.iter().zip(&room.depths).map(|(document, depth)| Piece {
-        tokens: room.measure.text(&document.content),
-        may_shrink: may_shrink(&document.r#type),
-        depth: *depth,
-    })
 }
 
 /// Messages, and the last so many of them as JSON.

@@ -12,6 +12,7 @@ mod catalog;
 mod catalog_calls;
 mod catalog_indexes;
 mod combining;
+mod condensing;
 mod continuing;
 mod dialectic;
 mod documents;

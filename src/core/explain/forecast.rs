@@ -12,7 +12,7 @@ mod reading;
 use super::ground::{Given, Ground, Model, Past, Tier, Tokens};
 use super::library::Library;
 use super::{StagePlan, renamed};
-use crate::context::{Piece, Window, groups, may_shrink, most_groups};
+use crate::context::{Piece, SEAM, Window, groups, may_shrink, most_groups};
 use crate::definition::Manuscript;
 use crate::json;
 use crate::plan::{Child, Source};
@@ -20,7 +20,7 @@ use crate::prompt::Message;
 use crate::provider::expected::{Asked, expected};
 use crate::recipe::{Makes, Step};
 use crate::render::{FrontMatter, body};
-use reading::{Reading, SEAM, Template};
+use reading::{Reading, Template};
 use std::collections::HashMap;
 
 /// So many prompts of a step are rendered that read equally many texts; the others are like them.
@@ -206,15 +206,21 @@ impl<'a> Desk<'a> {
         let (output, chunks) = (sample.output / sample.count, sample.chunks);
         let mut input = measure.estimate(read);
         let mut most_input = measure.worst(most_read);
-        let mut most_condensed = {
-            let request = measure.estimate(self.library.counted(Library::REQUEST, measure));
-            let documents = texts.iter().filter(|text| may_shrink(&text.source.r#type)).count() as u64;
-            let (groups, input) = most_groups(most_input, request, documents, &window);
-            Condensed { input, output: groups * most_output, less: 0 }
+        let mut most_condensed = match most_input > window.limit() {
+            true => {
+                let (frame, added) = self.combine_frame(call, &texts);
+                let tags = measure.worst(added.iter().sum());
+                let documents = texts.iter().filter(|text| may_shrink(&text.source.r#type)).count() as u64;
+                let (groups, input) = most_groups(most_input, measure.worst(frame), tags, documents, &window);
+                Condensed { input, output: groups * most_output, less: 0 }
+            }
+            false => Condensed::default(),
         };
         most_input = most_input.min(window.limit());
-        if measure.at_most(read) > window.limit() {
-            let condensed = sample.condensed.or_else(|| self.condensed(call, &texts, input, &window));
+        let at_most = measure.at_most(read);
+        if at_most > window.limit() {
+            let known = self.samples.get(&key).and_then(|sample| sample.condensed);
+            let condensed = known.or_else(|| self.condensed(call, &texts, at_most, &window));
             if let Some(sample) = self.samples.get_mut(&key) {
                 sample.condensed = condensed;
             }
@@ -248,22 +254,35 @@ impl<'a> Desk<'a> {
         tokens.most_output += (chunks * most_output).max(output);
     }
 
+    /// The tokens of the prompt that condenses texts of a call, before any ratio: without a text, and what stands around each.
+    fn combine_frame(&mut self, call: &Call<'a>, texts: &[Reading<'a>]) -> (u64, Vec<u64>) {
+        let (bare, times, _) = self.rendered(call, &[], true);
+        let around = |text: &Reading<'a>| match may_shrink(&text.source.r#type) {
+            true => self.rendered(call, std::slice::from_ref(text), true).0.saturating_sub(bare) + SEAM,
+            false => 0,
+        };
+        let around = texts.iter().map(around).collect();
+        let request = self.library.counted(Library::REQUEST, &call.model.measure);
+        (bare + request * times.last().copied().unwrap_or(1), around)
+    }
+
     /// What it takes to have the texts of a call condensed that do not fit; nothing where it would fail.
     fn condensed(&mut self, call: &Call<'a>, texts: &[Reading<'a>], total: u64, window: &Window) -> Option<Condensed> {
         let (model, measure) = (call.model, &call.model.measure);
-        let mut count = |number| measure.estimate(self.library.counted(number, measure));
-        let request = count(Library::REQUEST);
-        let pieces = texts.iter().map(|text| Piece {
-            tokens: count(text.number),
+        let (frame, around) = self.combine_frame(call, texts);
+        let counted: Vec<u64> = texts.iter().map(|text| self.library.counted(text.number, measure)).collect();
+        let pieces = texts.iter().zip(counted.iter().zip(&around)).map(|(text, (counted, around))| Piece {
+            tokens: measure.at_most(counted + around),
             may_shrink: may_shrink(&text.source.r#type),
             depth: 0,
         });
         let pieces: Vec<Piece> = pieces.collect();
         let mut condensed = Condensed::default();
-        for group in groups(total, request, &pieces, window).ok()? {
+        for group in groups(total, measure.at_most(frame), &pieces, window).ok()? {
             let members: Vec<Reading<'a>> = group.iter().map(|at| texts[*at]).collect();
-            let (frame, _, messages) = self.rendered(call, &members, true);
-            let shrunk: u64 = group.iter().map(|at| pieces[*at].tokens).sum();
+            let (_, _, messages) = self.rendered(call, &members, true);
+            let read: u64 = group.iter().map(|at| counted[*at] + around[*at]).sum();
+            let shrunk = measure.estimate(read);
             let asked = Asked {
                 api: &model.api,
                 model: &model.name,
@@ -273,7 +292,7 @@ impl<'a> Desk<'a> {
             };
             let expected = expected(&asked);
             let text = measure.text(&expected.text).min(window.output);
-            condensed.input += measure.estimate(frame) + request + shrunk;
+            condensed.input += measure.estimate(frame + read);
             condensed.output += expected.reasoning_tokens.min(window.output) + text;
             condensed.less += shrunk.saturating_sub(text);
         }

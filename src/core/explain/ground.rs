@@ -99,7 +99,7 @@ pub struct Ground<'a> {
     pub continuations: BTreeMap<String, u64>,
     /// The part of a window that may be filled.
     pub safety: f64,
-    /// How far over it texts may be and still be condensed.
+    /// By how many windows a prompt may exceed its limit and still be condensed.
     pub ratio: f64,
     /// What there was before.
     pub past: Vec<Past>,

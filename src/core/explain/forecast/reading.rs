@@ -3,6 +3,7 @@
 //! One prompt of a step is rendered whole; of the others long texts are left out, and counted once for all. Never adds anything up.
 
 use super::{Call, Desk, Writing};
+use crate::context::SEAM;
 use crate::definition::{Document, Turn};
 use crate::explain::library::Library;
 use crate::explain::mark::{marked, unmarked};
@@ -11,9 +12,6 @@ use crate::plan::{Child, ChildInput, Source};
 use crate::prompt::Message;
 use crate::recipe::SEED_PROMPT;
 use std::sync::Arc;
-
-/// A text that stands in a prompt may come to so many more tokens than by itself, for what is around it.
-pub(super) const SEAM: u64 = 2;
 
 /// What a template does with texts: how its prompts compare to what they would come to, were each text printed as it is.
 #[derive(Clone, Copy)]

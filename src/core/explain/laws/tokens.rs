@@ -262,7 +262,7 @@ fn texts_that_do_not_fit_are_read_by_those_who_condense_them() {
     // The two texts are read by two calls, and what those write by the third.
     assert!(narrow.input > roomy.input && narrow.output > 2 * roomy.output, "{narrow:?} of {roomy:?}");
     assert!(narrow.most_input >= narrow.input && narrow.most_output >= narrow.output, "{narrow:?}");
-    ground.ratio = 1.01;
+    ground.ratio = 0.01;
     let refused = of(&forecasted(&ground, &[]), "whole", "m");
     assert_eq!((refused.input, refused.output), (roomy.input, roomy.output), "what fails is not condensed");
     assert_eq!([roomy.tier, narrow.tier, refused.tier], [Tier::Fits, Tier::Condensed, Tier::TooLarge]);

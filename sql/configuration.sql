@@ -51,8 +51,22 @@ begin
 end
 $$;
 
--- What a value of each setting must be: its type, and for numbers the range that makes sense.
-create function _check_setting(key text, value jsonb) returns void
+-- The least and the most that a setting may be. Whatever takes the same number as an argument asks here for its bounds.
+create function _setting_bounds(key text, out lowest numeric, out highest numeric)
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select case when key in ('stage_min_models', 'chunk_tokens', 'match_count') then 1
+                when key in ('context_safety', 'partial_flush_seconds') then 0.05 else 0 end,
+           case when key in ('context_safety', 'mmr_lambda') then 1
+                -- No session has more models, and generate() takes no more retries.
+                when key in ('stage_min_models', 'job_default_max_retries') then 100
+                when key = 'max_continuations' then 1000
+                else 1000000 end
+$$;
+
+-- A value of a setting as it is stored; an error where it is not of the setting's type, or out of bounds.
+create function _check_setting(key text, value jsonb) returns jsonb
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -60,9 +74,7 @@ declare
     expected text := jsonb_typeof(get_config(key));
     whole    boolean := key not in ('context_safety', 'tier2_max_ratio', 'mmr_lambda', 'retry_base_seconds', 'retry_max_seconds',
                                        'partial_flush_seconds');
-    lowest   numeric := case when key in ('stage_min_models', 'chunk_tokens', 'match_count') then 1
-                             when key in ('context_safety', 'partial_flush_seconds') then 0.05 else 0 end;
-    highest  numeric := case when key in ('context_safety', 'mmr_lambda') then 1 else 1000000 end;
+    bounds   record := _setting_bounds(key);
     wanted   text;
 begin
     if key = 'embedding_model' then
@@ -79,13 +91,15 @@ begin
     elsif jsonb_typeof(value) <> expected then
         wanted := 'a ' || expected;
     elsif expected = 'number'
-        and ((value #>> '{}')::numeric not between lowest and highest or (whole and (value #>> '{}')::numeric % 1 <> 0)) then
-        wanted := format('a %snumber from %s to %s', case when whole then 'whole ' end, lowest, highest);
+        and ((value #>> '{}')::numeric not between bounds.lowest and bounds.highest or (whole and (value #>> '{}')::numeric % 1 <> 0)) then
+        wanted := format('a %snumber from %s to %s', case when whole then 'whole ' end, bounds.lowest, bounds.highest);
     end if;
     if wanted is not null then
         raise exception 'setting "%" cannot be %', key, value
             using errcode = 'invalid_parameter_value', hint = format('It must be %s.', wanted);
     end if;
+    -- 3.0 is a whole number, and cannot be read as an integer.
+    return case when expected = 'number' then to_jsonb(trim_scale((value #>> '{}')::numeric)) else value end;
 end
 $$;
 
@@ -94,10 +108,11 @@ create function set_config(key text, value jsonb) returns void
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    checked jsonb := _check_setting(set_config.key, coalesce(set_config.value, 'null'));
 begin
-    perform _check_setting(set_config.key, coalesce(set_config.value, 'null'));
     insert into configuration as c (key, value, description)
-    select shipped.key, coalesce(set_config.value, 'null'), shipped.description
+    select shipped.key, checked, shipped.description
     from configuration shipped
     where shipped.key = set_config.key and shipped.is_shipped
     on conflict on constraint configuration_pkey do update set value = excluded.value;

@@ -211,7 +211,7 @@ create function _check_models(names text[], kind text default 'chat') returns vo
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    most    constant integer := 100;
+    most    constant integer := (_setting_bounds('stage_min_models')).highest;
     unknown text;
     twice   text;
 begin

@@ -173,6 +173,7 @@ create function _check_generate(
 as $$
 declare
     least   integer := _min_models();
+    retries record := _setting_bounds('job_default_max_retries');
     foreign_model text;
 begin
     if stage <> all (slugs) then
@@ -195,9 +196,9 @@ begin
         raise exception 'a stage needs at least % models, % given', least, cardinality(models)
             using errcode = 'invalid_parameter_value', hint = 'The setting stage_min_models says so.';
     end if;
-    if max_retries not between 0 and 100 then
+    if max_retries not between retries.lowest and retries.highest then
         raise exception 'max_retries cannot be %', max_retries
-            using errcode = 'invalid_parameter_value', hint = 'It must be from 0 to 100.';
+            using errcode = 'invalid_parameter_value', hint = format('It must be from %s to %s.', retries.lowest, retries.highest);
     end if;
     if max_output_tokens is not null and max_output_tokens not between 1 and 10000000 then
         raise exception 'max_output_tokens cannot be %', max_output_tokens
@@ -223,7 +224,7 @@ begin
         raise exception 'stage "%" is not complete', owned.current_stage
             using errcode = 'object_not_in_prerequisite_state',
                   detail = format('It is %s.', coalesce(state, 'not generated')),
-                  hint = case state when 'failed' then 'See dialectic.job_tree(session); dialectic.retry(session) tries again.'
+                  hint = case state when 'failed' then _retry_hint(owned.id)
                                     when 'running' then 'Wait with CALL dialectic.wait(session).'
                                     else 'Run it with dialectic.generate(session).' end;
     end if;

@@ -56,6 +56,7 @@ mod run_pending;
 mod scenarios;
 mod seed;
 mod self_check;
+mod settings;
 mod tokens;
 mod unreadable;
 mod usage;

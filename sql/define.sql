@@ -72,6 +72,8 @@ begin
     from prompt_templates t
     where t.name = set_prompt.name
     returning version into next_version;
+    -- What a process uses must have every variable; other prompts may be for render_prompt(), whose values anyone chooses.
+    perform _check_variables(p.name, set_prompt.name) from _current_processes p;
     return next_version;
 end
 $$;

@@ -23,7 +23,7 @@ as $$
 begin
     perform _notify(
         j.session_id, j.id, 'contribution_generation_failed', format('%s failed in %s', j.model, run.stage),
-        format('%s. The other models go on without it; retry() brings it back.', j.error_details ->> 'message'),
+        format('%s. The other models go on without it. %s', j.error_details ->> 'message', _retry_hint(j.session_id)),
         jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'class', j.error_details -> 'class',
                            'cause_job', j.error_details -> 'cause_job'))
     from jobs j

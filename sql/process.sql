@@ -61,6 +61,7 @@ begin
         upstream := upstream || _recipe_outputs(checked, stage ->> 'slug');
         slugs := slugs || (stage ->> 'slug');
     end loop;
+    perform _check_variables(define_process.name, null);
     return next_version;
 end
 $$;
@@ -112,18 +113,65 @@ as $$
     where p.name = _stored_stages.process
 $$;
 
--- The process as it is now, with all that it uses, stored under the hash of its content. Steps that a setting holds
--- together (isolated_by, set to false) are frozen as one call.
+-- The prompts that stages use, each with its place; continuing, repairing and combining have no step and go with every process.
+create function _used_prompts(stages jsonb) returns table (place text, used_as text, template text)
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select format('stage "%s": field "seed_prompt_template"', s ->> 'slug'), 'seed', s ->> 'seed_prompt_template'
+    from jsonb_array_elements(stages) as s
+    union all
+    select format('stage "%s": step "%s"', s ->> 'slug', t ->> 'key'), 'step', t ->> 'prompt_template_name'
+    from jsonb_array_elements(stages) as s, jsonb_array_elements(s -> 'recipe' -> 'steps') as t
+    union all
+    values ('continuing', 'continue', 'continue_answer'), ('repairing', 'repair', 'repair_missing_keys'),
+           ('combining', 'step', 'tier2_document_combiner')
+$$;
+
+-- Refuses a process whose prompts use variables that nobody gives a value; where a template is named, only for variables in it.
+create function _check_variables(process text, only_template text) returns void
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    stored  jsonb := _stored_stages(process);
+    bodies  jsonb := _prompts_with_includes(array(select u.template from _used_prompts(stored) as u));
+    unknown record;
+begin
+    if only_template is not null and not bodies ? only_template then
+        return;
+    end if;
+    select u.place, found.* into unknown
+    from _used_prompts(stored) as u
+    cross join lateral _unknown_variables(bodies, u.template, u.used_as) as found
+    where only_template is null or found.template = only_template
+    limit 1;
+    if found then
+        raise exception 'process "%": %: template "%" uses variable "%", which does not exist',
+                process, unknown.place, unknown.template, unknown.variable
+            using errcode = 'undefined_object',
+                  detail = format('A template in this place is given: %s.', array_to_string(unknown.known, ', ')),
+                  hint = format('Correct the template with dialectic.set_prompt(%L, body).', unknown.template);
+    end if;
+end
+$$;
+
+-- The process as it is now, with all that it uses. Steps that a setting holds together (isolated_by, set to false) are
+-- frozen as one call.
 create function _freeze(process text, domain text) returns text
-    language plpgsql
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select _store_definition(process, domain, _current_stages(process))
+$$;
+
+-- The stages of a process as a session would run them now.
+create function _current_stages(process text) returns jsonb
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
     frozen_stages jsonb := _stored_stages(process);
-    used_prompts  jsonb;
-    layouts       jsonb;
-    overlays      jsonb;
-    definition    text;
 begin
     if frozen_stages is null then
         raise exception 'process "%" does not exist', process
@@ -136,22 +184,28 @@ begin
                from configuration c where c.is_shipped and jsonb_typeof(c.value) = 'boolean'))) order by position)
     into frozen_stages
     from jsonb_array_elements(frozen_stages) with ordinality as listed(s, position);
+    return frozen_stages;
+end
+$$;
 
-    -- Going on, mending and combining have no step: their prompts go with every process.
-    used_prompts := _prompts_with_includes(array(
-        values ('continue_answer'), ('repair_missing_keys'), ('tier2_document_combiner')
-        union
-        select s ->> 'seed_prompt_template' from jsonb_array_elements(frozen_stages) as s
-        union
-        select t ->> 'prompt_template_name'
-        from jsonb_array_elements(frozen_stages) as s, jsonb_array_elements(s -> 'recipe' -> 'steps') as t));
+-- Stages with the current text of all that they use, stored under the hash of the content.
+create function _store_definition(process text, domain text, frozen_stages jsonb) returns text
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    used_prompts jsonb := _prompts_with_includes(array(select distinct u.template from _used_prompts(frozen_stages) as u));
+    layouts      jsonb;
+    overlays     jsonb;
+    definition   text;
+begin
     select coalesce(jsonb_object_agg(t.key, t.body), '{}') into layouts
     from _current_document_templates t
     where t.key in (select step ->> 'document_key'
                     from jsonb_array_elements(frozen_stages) as s, jsonb_array_elements(s -> 'recipe' -> 'steps') as step);
     select coalesce(jsonb_object_agg(stage, "values"), '{}') into overlays
     from (select distinct on (o.stage) o.stage, o."values"
-          from domain_overlays o where o.domain = _freeze.domain order by o.stage, o.is_shipped) as effective;
+          from domain_overlays o where o.domain = _store_definition.domain order by o.stage, o.is_shipped) as effective;
     definition := encode(sha256(convert_to(
         jsonb_build_array(process, domain, frozen_stages, used_prompts, layouts, overlays)::text, 'UTF8')), 'hex');
     insert into definitions (id, process, domain, stages, prompts, documents, overlays)

@@ -72,7 +72,7 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_owner_of', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_hold_ups', '_breaker_threshold', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_facts', '_explain_past', '_explain_before', '_dearest', '_prices', '_explain_session', '_seen_session', '_session_state', '_nap', '_min_models', '_check_recipe', '_plan_recipe', '_measured_model', '_count_tokens',
+                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_hold_ups', '_breaker_threshold', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_facts', '_explain_past', '_explain_before', '_dearest', '_prices', '_explain_session', '_seen_session', '_session_state', '_retry_hint', '_failed_by_template', '_nap', '_min_models', '_check_recipe', '_plan_recipe', '_measured_model', '_count_tokens',
                                  '_count_message_tokens', '_knit', '_repair_json', '_receipt', '_time_taken', '_some', '_dollars', '_want_of_funds', '_undelivered',
                                  '_dropped_models', '_is_planned_past', '_failed_regeneration') then true
               when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',

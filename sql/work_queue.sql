@@ -287,8 +287,8 @@ begin
     elsif finished and seen.status in ('failed', 'cancelled') then
         problem := format('session "%s" %s', seen.id,
                           case seen.status when 'failed' then 'failed' else 'is cancelled' end);
-        hint := format(case seen.status when 'failed' then 'SELECT dialectic.retry(%L) tries again what failed.'
-                                        else 'SELECT dialectic.retry(%L);' end, seen.id);
+        hint := case seen.status when 'failed' then _retry_hint(seen.id)
+                                 else format('SELECT dialectic.retry(%L);', seen.id) end;
         select coalesce(string_agg(distinct format('%s: %s', j.model, j.error_details ->> 'message'), '; '),
                         'It had no unfinished jobs.')
         into detail

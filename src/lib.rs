@@ -64,7 +64,11 @@ extension_sql_file!(
     requires = ["import", api::tokens::_count_tokens, api::tokens::_count_message_tokens]
 );
 extension_sql_file!("../sql/configuration.sql", name = "configuration", requires = ["import"]);
-extension_sql_file!("../sql/process.sql", name = "process", requires = ["configuration", api::recipe::_check_recipe]);
+extension_sql_file!(
+    "../sql/process.sql",
+    name = "process",
+    requires = ["configuration", api::recipe::_check_recipe, api::prompt::_unknown_variables]
+);
 extension_sql_file!(
     "../sql/project.sql",
     name = "project",
@@ -118,7 +122,8 @@ extension_sql_file!(
     requires = ["control", worker::claimer::_hold_claimer, worker::procedure::_run_pending, worker::procedure::_nap]
 );
 extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["work_queue"]);
-extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["regenerate"]);
+extension_sql_file!("../sql/refreeze.sql", name = "refreeze", requires = ["regenerate"]);
+extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["refreeze"]);
 extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["looking", api::explain::_explain]);
 extension_sql_file!(
     "../sql/files.sql",

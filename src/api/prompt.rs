@@ -36,6 +36,25 @@ pub(crate) fn _check_template(name: &str, body: &str) -> Result<(), ErrorReport>
     Ok(deep(|| Ok(prompt::check(name, body)?))?)
 }
 
+/// The variables that nobody gives one of the templates `{name: body}` where it is used, and those that it is given there.
+#[pg_extern(immutable, parallel_safe)]
+#[allow(clippy::type_complexity)]
+fn _unknown_variables(
+    bodies: JsonB,
+    name: &str,
+    used_as: &str,
+) -> Result<
+    TableIterator<'static, (name!(template, String), name!(variable, String), name!(known, Vec<String>))>,
+    ErrorReport,
+> {
+    let argument = "use of a template";
+    let used_as = prompt::UsedAs::of(used_as).ok_or_else(|| Error::Unknown { argument, value: used_as.to_owned() })?;
+    let bodies = bodies_of(bodies.0).into_iter().collect();
+    let unknown = deep(|| Ok(prompt::unknown_variables(&bodies, name, used_as)))?;
+    let known: Vec<String> = used_as.variables().iter().map(|name| (*name).to_owned()).collect();
+    Ok(TableIterator::new(unknown.into_iter().map(move |found| (found.template, found.variable, known.clone()))))
+}
+
 /// One of the templates `{name: body}`, filled.
 #[pg_extern(immutable, parallel_safe)]
 fn _render_template(bodies: JsonB, name: &str, vars: JsonB) -> Result<String, ErrorReport> {

@@ -7,6 +7,9 @@
 
 #[cfg(test)]
 mod laws;
+mod variables;
+
+pub use variables::{UnknownVariable, UsedAs, unknown_variables};
 
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value};
 use serde::{Deserialize, Serialize};

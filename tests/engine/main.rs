@@ -48,6 +48,7 @@ mod privileges;
 mod publication;
 mod races;
 mod readme;
+mod refreezing;
 mod regeneration;
 mod rendering;
 mod replica_role;

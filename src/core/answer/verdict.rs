@@ -224,6 +224,14 @@ fn of_json(finish_reason: FinishReason, text: &str, wanted: &Wanted, shape: &Val
     }
     let missing = &whole.answer.missing;
     if wanted.is_header && !is_first && !missing.is_empty() {
+        // What could not be read as a first answer is no answer to a repair either: the same is asked again.
+        if asked.is_some()
+            && !is_new
+            && let Err(unread) = Whole::read(&[text], shape, key)
+        {
+            let reason = format!("the answer lacks {}; asked for it: {}", missing.join(", "), unread.problem);
+            return Verdict::Refused { reason, is_final: false };
+        }
         let when = if asked.is_some() { "did so again when asked for it" } else { "goes on no more" };
         let reason = format!("the answer lacks {}, and {when}", missing.join(", "));
         return Verdict::Refused { reason, is_final: true };

@@ -5,7 +5,7 @@
 //! The simulator knows a repair by the line `Missing keys:` of the shipped prompt `repair_missing_keys`.
 
 use super::*;
-use crate::by_hand::session_status;
+use crate::by_hand::{answer, claim, plan_roots, session_status};
 use serde_json::json;
 
 /// The jobs of a model that call it, as step, how often it was asked to go on, and status.
@@ -229,4 +229,25 @@ fn a_document_that_lacks_the_same_again_is_kept_as_it_is_and_marked_with_the_key
     assert!(notes.iter().any(|note| note.contains("architecture")), "{notes:?}");
     let failures: i64 = one(&mut client, "select count(*) from dialectic.jobs where error_details is not null", &[]);
     assert_eq!(failures, 0);
+}
+
+#[test]
+fn unusable_answer_to_a_header_repair_is_retried() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    run_through(&mut client, &["sim-a"], "thesis");
+    plan_roots(&mut client, 1, "waiting_for_children");
+    let header = claim(&mut client, "hand", 1).remove(0);
+    let partly = r#"{"system_materials": {"stage_rationale": "because"}}"#;
+    assert_eq!(answer(&mut client, &header, partly), "completed");
+    let state = "select concat_ws(' ', status, attempt_count) from dialectic.jobs where id = $1";
+    let due = "update dialectic.jobs set run_at = now() where status = 'retrying'";
+    let mut states = Vec::new();
+    for _ in 0..4 {
+        let repair = claim(&mut client, "hand", 1).remove(0);
+        answer(&mut client, &repair, "I would rather not write JSON.");
+        states.push(one::<String>(&mut client, state, &[&repair.job]));
+        client.execute(due, &[]).expect("due");
+    }
+    assert_eq!(states, ["retrying 1", "retrying 2", "retrying 3", "retry_loop_failed 4"]);
 }

@@ -243,8 +243,19 @@ fn the_same_keys_missing_again_end_a_chain() {
         let (content, is_complete, notes) = kept(verdict(Stop, nothing, &of));
         assert_eq!((&content["title"], is_complete), (&json!("T"), false), "{nothing}");
         assert!(notes.contains("missing: points") && notes.contains(ADDED_NOTHING), "{nothing}: {notes}");
+        // One that can be read has failed for good; any other is asked for again.
         let (reason, is_final) = refused(verdict(Stop, nothing, &header(of)));
-        assert!(is_final && reason.contains("lacks points, and did so again"), "{nothing}: {reason}");
+        assert_eq!((is_final, nothing.contains("title")), (reason.contains("did so again"), is_final), "{reason}");
+        assert!(reason.contains("lacks points"), "{nothing}: {reason}");
+    }
+}
+
+#[test]
+fn unusable_answer_to_a_header_repair_is_asked_again() {
+    for garbage in ["I cannot help with JSON.", "[1, 2]", "{\"other\": 1}", "null", "{}"] {
+        assert!(!refused(verdict(Stop, garbage, &header(wanted(&[])))).1, "{garbage}: as a first answer");
+        let (reason, is_final) = refused(verdict(Stop, garbage, &header(wanted(&[r#"{"title": "T"}"#]))));
+        assert!(!is_final && reason.contains("lacks points"), "{garbage}: {reason}");
     }
 }
 

@@ -161,5 +161,11 @@ pub(super) fn judged(status: Option<u16>, error: &Value) -> Fault {
     // OpenRouter and others send errors in the middle of a stream with the status as their code, as a number or as a text.
     let number = || count(error, "/code").or_else(|| code?.parse().ok());
     let status = status.or_else(|| u16::try_from(number()?).ok());
-    Fault::of_status(status, message)
+    // Whoever explains itself has understood the address and not found the model. A wrong path gets a page, an answer without
+    // a message, or a word for it.
+    let is_path = code == Some("unknown_url") || text(error, "/message").is_none_or(|said| said == "Not Found");
+    match status {
+        Some(404) if !is_path => Fault::of_model(message),
+        _ => Fault::of_status(status, message),
+    }
 }

@@ -91,3 +91,24 @@ fn without_prices_of_their_own_what_is_cached_costs_as_input_and_what_is_thought
     // 189500 tokens × 0.000001 = 0.1895, rounded up once and not five times.
     assert_eq!(one::<i64>(&mut client, "select cost from dialectic.model_calls", &[]), 1);
 }
+
+#[test]
+fn usage_of_zero_with_an_answer_is_counted_and_charged() {
+    let (provider, database) = (Provider::start(), Database::new());
+    let mut client = database.connect();
+    process(&mut client);
+    let (name, (api, settings)) = (folder(Dialect::Chat), catalogued(Dialect::Chat));
+    provider.script(name, vec![stream(Dialect::Chat, json!({"prompt_tokens": 0, "completion_tokens": 0}))]);
+    provide(&mut client, name, api, &provider, "");
+    model(&mut client, name, name, &format!(", settings => '{settings}', input_price => 3, output_price => 15"));
+    let project = project(&mut client, 1);
+    begin_all(&mut client, project, &[name.to_owned()]);
+    work(&mut client);
+    let counted: bool = one(
+        &mut client,
+        "select is_estimated and input_tokens > 0 and output_tokens > 0 and cost >= 3 * input_tokens + 15 * output_tokens \
+         from dialectic.model_calls",
+        &[],
+    );
+    assert!(counted);
+}

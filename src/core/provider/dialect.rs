@@ -101,6 +101,13 @@ impl Counts {
         keep(&mut self.reasoning, later.reasoning);
     }
 
+    /// The same without zeros, which a provider reports that does not count: a call with an answer has read and written something.
+    #[must_use]
+    pub fn without_zeros(self) -> Counts {
+        let counted = |tokens: Option<u64>| tokens.filter(|tokens| *tokens > 0);
+        Counts { input: counted(self.input), output: counted(self.output), ..self }
+    }
+
     /// The usage that this amounts to; input or output that nobody told of is estimated, and the whole marked as such.
     pub fn usage(&self, estimate: impl FnOnce() -> (u64, u64)) -> Usage {
         let is_told = self.input.is_some() && self.output.is_some();

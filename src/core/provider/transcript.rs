@@ -53,9 +53,10 @@ impl Transcript {
     pub fn outcome(self, http_status: Option<u16>, estimate: impl Fn(&str) -> (u64, u64)) -> Outcome {
         // A call that was not taken, and one that failed by itself before a word was said, has consumed nothing that anybody knows of.
         let is_told = self.counts != Counts::default() || (self.finish.is_some() && self.fault.is_none());
+        let counts = if self.text.is_empty() { self.counts } else { self.counts.without_zeros() };
         let usage = match self.text.is_empty() && !is_told && !self.is_cut {
             true => Usage::default(),
-            false => self.counts.usage(|| estimate(&self.text)),
+            false => counts.usage(|| estimate(&self.text)),
         };
         if let Some(fault) = self.fault {
             return Outcome::Failure {

@@ -143,6 +143,42 @@ fn errors_have_the_class_of_their_code_and_then_of_their_status() {
 }
 
 #[test]
+fn a_404_with_an_explanation_is_of_the_model_alone() {
+    let vllm = json!({"message": "The model `m` does not exist.", "type": "NotFoundError", "param": null, "code": 404});
+    for body in [
+        vllm.clone(),
+        json!({"error": vllm}),
+        json!({"error": {"message": "No endpoints found for m.", "code": 404}}),
+        json!({"object": "error", "message": "The model `m` does not exist.", "type": "NotFoundError", "code": 404}),
+    ] {
+        let fault = fault(Some(404), &body);
+        assert_eq!((fault.class, fault.scope), (Class::Configuration, Scope::Model), "{body}");
+    }
+    for body in [
+        json!({"detail": "Not Found"}),
+        json!({"error": {"message": "Not Found", "code": 404}}),
+        json!({"error": {"message": "Unknown request URL", "type": "invalid_request_error", "code": "unknown_url"}}),
+    ] {
+        let fault = fault(Some(404), &body);
+        assert_eq!((fault.class, fault.scope), (Class::Configuration, Scope::Provider), "{body}");
+    }
+}
+
+#[test]
+fn usage_of_zero_with_an_answer_is_counted() {
+    let told = |usage: &str| {
+        let chunk =
+            format!(r#"{{"choices":[{{"delta":{{"content":"words"}},"finish_reason":"stop"}}],"usage":{usage}}}"#);
+        answer(outcome(Dialect::Chat, Framing::Events, format!("data: {chunk}\n\n").as_bytes())).3
+    };
+    let usage =
+        |input_tokens, output_tokens| Usage { input_tokens, output_tokens, estimated: true, ..Usage::default() };
+    assert_eq!(told(r#"{"prompt_tokens":0,"completion_tokens":0}"#), usage(1000, 5));
+    assert_eq!(told(r#"{"prompt_tokens":7,"completion_tokens":0}"#), usage(7, 5));
+    assert_eq!(told(r#"{"prompt_tokens":0,"completion_tokens":3}"#), usage(1000, 3));
+}
+
+#[test]
 fn json_is_asked_for_as_the_model_takes_it_and_only_when_wanted() {
     let (mut request, mut traits) = (request(), Traits::default());
     assert_eq!(wire(&request, &traits).body.get("response_format"), None);

@@ -189,7 +189,8 @@ begin
                             else 'the next claim frees them' end)
          from claims c, unnest(c.job_ids) as taken(job_id)
          join jobs j on j.id = taken.job_id
-         where j.status = 'processing' and j.claimed_by = c.claimed_by
+         -- The claimers of a standby's jobs are on the primary, where their locks are.
+         where not pg_is_in_recovery() and j.status = 'processing' and j.claimed_by = c.claimed_by
            and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
          having count(*) > 0),
         (select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),

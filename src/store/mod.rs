@@ -23,12 +23,17 @@ thread_local! {
     static PREPARED: RefCell<HashMap<&'static str, Rc<OwnedPreparedStatement>>> = RefCell::new(HashMap::new());
 }
 
-/// Runs a statement, which is planned once per process, and reads every row of its result.
+/// Runs a statement, which is planned once per process, and reads every row of its result. On a standby it may only read: a
+/// statement that may write is given a transaction id, which there are none of.
 fn query<T>(
     statement: &'static str,
     args: &[DatumWithOid],
     mut read: impl FnMut(&SpiHeapTupleData) -> Result<T, pgrx::spi::Error>,
 ) -> Result<Vec<T>, Error> {
+    // SAFETY: only asks in which state the server is.
+    if unsafe { pg_sys::RecoveryInProgress() } {
+        return Spi::connect(|client| client.select(statement, None, args)?.map(|row| Ok(read(&row)?)).collect());
+    }
     Spi::connect_mut(|client| {
         // Nothing stays borrowed: what a statement calls may come here for one of its own.
         let prepared = match PREPARED.with_borrow(|prepared| prepared.get(statement).cloned()) {

@@ -34,3 +34,20 @@ fn a_standby_is_quiet_and_serves_once_it_is_promoted() {
     all_completed(&mut follower, Duration::from_secs(20));
     assert_eq!(column::<String>(&mut follower, OUTCOMES, &[]), ["3 answered", "6 lost"]);
 }
+
+#[test]
+fn explain_and_health_work_on_a_standby() {
+    let (server, mut client) = Server::serving("");
+    model(&mut client, "slow", "600000");
+    let standby = server.standby();
+    single_calls(&mut client, "slow", 3);
+    in_flight(&mut client, 3);
+    let session: Uuid = one(&mut client, "select id from dialectic.sessions limit 1", &[]);
+
+    let mut follower = standby.connect("law");
+    in_flight(&mut follower, 3);
+    let calls = "select sum(calls)::bigint from dialectic.explain($1)";
+    assert_eq!(one::<i64>(&mut follower, calls, &[&session]), one::<i64>(&mut client, calls, &[&session]));
+    let problems: Vec<String> = one(&mut follower, "select problems from dialectic.health()", &[]);
+    assert_eq!(problems, Vec::<String>::new());
+}

@@ -149,6 +149,7 @@ extension_sql_file!("../sql/security.sql", name = "security", finalize);
 /// Runs when the library is loaded, in the postmaster where it is preloaded, else in the backend that first needs it.
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
+    error::leave_out_backtraces();
     settings::init();
     worker::init();
     api::entry::init();

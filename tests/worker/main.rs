@@ -26,4 +26,5 @@ mod signals;
 mod standby;
 mod switching;
 mod threads;
+mod waiting;
 mod waking;

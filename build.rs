@@ -18,6 +18,11 @@ fn main() {
     for folder in ["build", "sql", "src"] {
         println!("cargo::rerun-if-changed={folder}");
     }
+    // `cargo pgrx` reads the schema from sections that nothing references: the linker must not collect them.
+    let is_elf = std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os != "macos" && os != "windows");
+    if is_elf {
+        println!("cargo::rustc-link-arg-cdylib=-Wl,--no-gc-sections");
+    }
     if let Err(problem) = write() {
         println!("cargo::error={problem}");
     }

@@ -155,17 +155,3 @@ pub extern "C-unwind" fn _PG_init() {
     api::entry::init();
     api::tokens::init();
 }
-
-#[cfg(any(test, feature = "pg_test"))]
-#[path = "../pgrx-tests/mod.rs"]
-mod pg_tests;
-
-/// Required by `cargo pgrx test`.
-#[cfg(test)]
-pub mod pg_test {
-    pub fn setup(_options: Vec<&str>) {}
-
-    pub fn postgresql_conf_options() -> Vec<&'static str> {
-        vec![]
-    }
-}

@@ -5,7 +5,7 @@
 //! and again until a deadline.
 
 mod extremes;
-pub mod provider;
+pub mod fake_provider;
 pub mod server;
 mod working;
 
@@ -128,7 +128,7 @@ fn make_template(suffix: &str, further: &str) -> String {
 
 /// A connection to a database of the server that the environment names.
 pub fn connect_to(database: &str) -> Client {
-    config(database).connect(NoTls).expect("a server; run the tests with `dev/test end-to-end`")
+    config(database).connect(NoTls).expect("a server; run the tests with `dev/test engine`")
 }
 
 /// How a database of the server of the environment is connected to.

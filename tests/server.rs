@@ -1,7 +1,7 @@
 //! A server of a test's own, with the library preloaded: made to be killed, stopped and started again.
 //!
-//! `dev/cluster run` makes it and removes it when its pipe is closed, so nothing stays behind however the test ends. One test
-//! has a server at a time: the machine may be small, and most laws here are about time. Never touches any other server.
+//! `dev/cluster run` makes it and removes it when its pipe is closed, so nothing stays behind however the test ends. Two tests
+//! have a server at a time, however many run: most of them wait, and the machine may be small. Never touches any other server.
 
 use crate::one;
 use postgres::{Client, Config, NoTls};
@@ -11,10 +11,31 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-static TURN: Mutex<()> = Mutex::new(());
+/// How many servers may be started now, and who waits to start one.
+static FREE: Mutex<usize> = Mutex::new(2);
+static FREED: Condvar = Condvar::new();
+
+/// Permission to have a server.
+struct Permit;
+
+impl Permit {
+    fn wait() -> Permit {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREED.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        Permit
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *FREE.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        FREED.notify_one();
+    }
+}
 
 /// What the command inside `dev/cluster run` does: says where the server is, and waits to be told how the test ended.
 const HOLD: &str = r#"printf '%s\n' "$PGHOST" "$PGPORT" "$DIALECTIC_PGDATA" "$DIALECTIC_LOG" "$DIALECTIC_PGBIN"
@@ -33,7 +54,7 @@ pub struct Place {
 pub struct Server {
     place: Place,
     held: Child,
-    _turn: MutexGuard<'static, ()>,
+    _permit: Permit,
 }
 
 /// A standby of a private server.
@@ -47,10 +68,10 @@ impl Server {
 
     /// As `with`, and these variables in the environment of the server.
     pub fn in_environment(configuration: &str, variables: &[(&str, &str)]) -> Server {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let permit = Permit::wait();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the checkout");
         let mut held = Command::new(root.join("dev/cluster"))
-            .args(["run", "life", "--", "bash", "-c", HOLD])
+            .args(["run", "worker", "--", "bash", "-c", HOLD])
             .env("CLUSTER_PRELOAD", "pg_dialectic")
             .env("CLUSTER_FSYNC", "on")
             .envs(variables.iter().copied())
@@ -70,7 +91,7 @@ impl Server {
             log: line().into(),
             bin: line().into(),
         };
-        Server { place, held, _turn: turn }
+        Server { place, held, _permit: permit }
     }
 
     /// As `with`, and a database `law` that has the extension and is served; a connection to it.

@@ -7,7 +7,7 @@ use crate::calls::{MODELS, WORDS, median_of_three, run};
 use crate::figure::{Bound, Figure};
 use crate::ground::sized;
 use crate::loopback;
-use dialectic_tests::provider::{Act, Answer, NUMBER};
+use dialectic_tests::fake_provider::{Act, Answer, NUMBER};
 use postgres::Client;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 //! It shares the cores with what is measured: requests are not recorded and answers are made once. What stands for a machine
 //! elsewhere can stand back behind the server (`aside`). Measures nothing.
 
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use postgres::Client;
 
 /// A provider that does the same with every request for one of these models.

@@ -7,7 +7,7 @@ use crate::figure::{Bound, Figure};
 use crate::ground::{Setting, all_completed, assert_done, begin, fan_project, fresh, sized, until, worker};
 use crate::loopback;
 use crate::process;
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::*;
 use serde_json::json;
 use std::time::{Duration, Instant};

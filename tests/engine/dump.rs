@@ -24,7 +24,7 @@ const NOT_DUMPED: [&str; 9] = [
 ];
 
 fn server_program(name: &str) -> Command {
-    let folder = std::env::var("DIALECTIC_PGBIN").expect("DIALECTIC_PGBIN; run the tests with `dev/test end-to-end`");
+    let folder = std::env::var("DIALECTIC_PGBIN").expect("DIALECTIC_PGBIN; run the tests with `dev/test engine`");
     Command::new(PathBuf::from(folder).join(name))
 }
 

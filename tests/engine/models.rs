@@ -160,7 +160,7 @@ fn a_secret_that_is_given_itself_is_refused_and_stays_nowhere() {
     );
     refused_with(&mut client, "select dialectic.set_secret('nobody', 'env:KEY')", &[], "42704", "nobody");
     // The server writes down the statements that fail; not these.
-    let log = std::env::var("DIALECTIC_LOG").expect("DIALECTIC_LOG; run the tests with `dev/test end-to-end`");
+    let log = std::env::var("DIALECTIC_LOG").expect("DIALECTIC_LOG; run the tests with `dev/test engine`");
     let log = String::from_utf8_lossy(&std::fs::read(log).expect("the log of the server")).into_owned();
     assert!(log.contains("this is none"), "the refusals are in the log");
     assert!(!log.contains(CANARY), "a secret is in the log");

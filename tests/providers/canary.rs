@@ -3,7 +3,7 @@
 
 use crate::ground::*;
 use dialectic_core::provider::dialect::Dialect;
-use dialectic_tests::provider::{Act, Answer, Provider, Seen, folder};
+use dialectic_tests::fake_provider::{Act, Answer, Provider, Seen, folder};
 use dialectic_tests::*;
 use postgres::Client;
 use serde_json::json;

@@ -8,7 +8,7 @@ use dialectic_core::provider::dialect::Dialect;
 use dialectic_core::provider::reader::Reader;
 use dialectic_core::provider::stream::Framing;
 use dialectic_core::provider::transcript::Transcript;
-use dialectic_tests::provider::{Act, Answer, End, Tells, Wait, fixture};
+use dialectic_tests::fake_provider::{Act, Answer, End, Tells, Wait, fixture};
 use std::fmt;
 use std::time::Duration;
 

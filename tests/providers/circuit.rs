@@ -1,7 +1,7 @@
 //! A provider that keeps failing is left alone for a while, then tried with one call; its neighbours notice nothing.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Latch, Provider};
+use dialectic_tests::fake_provider::{Act, Latch, Provider};
 use dialectic_tests::server::remains;
 use dialectic_tests::*;
 use postgres::Client;

@@ -6,7 +6,7 @@
 use crate::cases::{Case, PATIENCE, Row, all};
 use crate::ground;
 use dialectic_core::provider::dialect::Dialect;
-use dialectic_tests::provider::{Provider, folder};
+use dialectic_tests::fake_provider::{Provider, folder};
 use dialectic_tests::*;
 use postgres::Client;
 use std::collections::HashSet;

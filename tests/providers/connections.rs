@@ -1,7 +1,7 @@
 //! Connections are kept and used again; one that the provider closed meanwhile costs nobody anything.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::*;
 use postgres::Client;
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use crate::ground::*;
 use crate::writing::*;
 use dialectic_core::provider::dialect::Dialect;
-use dialectic_tests::provider::{Act, Again, Author, Provider};
+use dialectic_tests::fake_provider::{Act, Again, Author, Provider};
 use dialectic_tests::*;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use crate::ground::*;
 use dialectic_core::provider::dialect::Dialect;
-use dialectic_tests::provider::{Act, Provider, folder};
+use dialectic_tests::fake_provider::{Act, Provider, folder};
 use dialectic_tests::*;
 use serde_json::{Value, json};
 

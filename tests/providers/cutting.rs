@@ -1,7 +1,7 @@
 //! Calls that are ended from outside: their sockets are closed at once, and what was said until then is counted.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Answer, Latch, Provider};
+use dialectic_tests::fake_provider::{Act, Answer, Latch, Provider};
 use dialectic_tests::server::median;
 use dialectic_tests::*;
 use std::thread::spawn;

@@ -1,7 +1,7 @@
 //! Where calls may go: no address that was not allowed is connected to, no redirect followed, no proxy of the environment asked.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::*;
 use std::net::TcpListener;
 

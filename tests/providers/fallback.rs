@@ -2,7 +2,7 @@
 //! stays the model's own.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::*;
 use postgres::Client;
 

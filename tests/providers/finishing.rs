@@ -2,7 +2,7 @@
 
 use crate::ground::*;
 use dialectic_core::provider::dialect::Dialect;
-use dialectic_tests::provider::{Act, Answer, Provider, folder};
+use dialectic_tests::fake_provider::{Act, Answer, Provider, folder};
 use dialectic_tests::*;
 
 /// Words that look like reasons to stop and are none.

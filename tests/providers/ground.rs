@@ -5,7 +5,7 @@
 //! a provider.
 
 use dialectic_core::provider::dialect::Dialect;
-use dialectic_tests::provider::Provider;
+use dialectic_tests::fake_provider::Provider;
 use dialectic_tests::server::Server;
 use dialectic_tests::*;
 use postgres::Client;

@@ -1,7 +1,7 @@
 //! Providers that mean no good, or have lost their way: one call stays one call, and what they say stays with whoever called.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider, Wait};
+use dialectic_tests::fake_provider::{Act, Provider, Wait};
 use dialectic_tests::*;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

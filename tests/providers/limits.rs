@@ -1,7 +1,7 @@
 //! No more calls at once than a provider and a model take, and none before the time that a provider asked for.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::*;
 use std::time::Duration;
 

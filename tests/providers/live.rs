@@ -1,7 +1,7 @@
 //! What a model says can be read while it says it, by the owner of the job and by nobody else.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Answer, Author, End, Latch, Provider};
+use dialectic_tests::fake_provider::{Act, Answer, Author, End, Latch, Provider};
 use dialectic_tests::*;
 use std::time::{Duration, Instant};
 

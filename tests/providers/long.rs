@@ -3,7 +3,7 @@
 
 use crate::ground::*;
 use crate::writing::*;
-use dialectic_tests::provider::{Act, Author, Provider};
+use dialectic_tests::fake_provider::{Act, Author, Provider};
 use dialectic_tests::*;
 use postgres::Client;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! What is changed in the catalog holds from the next job on: the worker knows a new model, and a provider that was mended.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::*;
 use std::time::Duration;
 

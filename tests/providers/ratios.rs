@@ -1,7 +1,7 @@
 //! Models whose tokens are not OpenAI's: what their providers report is learned, kept, and used by whoever counts.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Answer, Provider};
+use dialectic_tests::fake_provider::{Act, Answer, Provider};
 use dialectic_tests::*;
 use postgres::Client;
 

@@ -6,7 +6,7 @@ use crate::writing::*;
 use dialectic_core::provider::dialect::{Dialect, Event};
 use dialectic_core::provider::reader::Reader;
 use dialectic_core::provider::stream::Framing;
-use dialectic_tests::provider::{Act, Answer, Author, End, Latch, Provider, fixture, folder};
+use dialectic_tests::fake_provider::{Act, Answer, Author, End, Latch, Provider, fixture, folder};
 use dialectic_tests::*;
 use std::time::Duration;
 

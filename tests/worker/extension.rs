@@ -5,18 +5,16 @@ use dialectic_tests::server::*;
 use dialectic_tests::*;
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 #[test]
-fn create_extension_gets_a_worker_within_a_second_and_drop_extension_loses_it() {
+fn create_extension_gets_a_worker_and_drop_extension_loses_it() {
     let server = Server::with("");
     let mut client = server.connect("postgres");
     assert_eq!(worker(&mut client), None);
     for _ in 0..5 {
         create_extension(&mut client);
-        within(SECOND, "CREATE EXTENSION gets a worker", || worker(&mut client).is_some());
+        soon("CREATE EXTENSION gets a worker", || worker(&mut client).is_some());
         client.batch_execute("drop extension pg_dialectic").expect("DROP EXTENSION");
-        within(SECOND, "DROP EXTENSION loses it", || worker(&mut client).is_none());
+        soon("DROP EXTENSION loses it", || worker(&mut client).is_none());
     }
 }
 
@@ -37,7 +35,7 @@ fn an_extension_that_is_rolled_back_never_gets_a_worker_and_one_that_stays_keeps
 }
 
 #[test]
-fn an_extension_dropped_and_created_again_under_load_is_served_within_a_second() {
+fn an_extension_dropped_and_created_again_under_load_is_served() {
     let (_server, mut client) = Server::serving("");
     for round in 0..5 {
         for name in ["slow", "slow-b"] {
@@ -49,19 +47,9 @@ fn an_extension_dropped_and_created_again_under_load_is_served_within_a_second()
         soon("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
         client.batch_execute("drop extension pg_dialectic").unwrap_or_else(|e| panic!("round {round}: {e:?}"));
         create_extension(&mut client);
-        let created = clock(&mut client);
         let session = essay(&mut client, &["sim-a"]);
-        let mut first: Option<f64> = None;
-        soon("the new one is served", || {
-            first = one(
-                &mut client,
-                "select extract(epoch from min(started_at))::float8 from dialectic.model_calls where session_id = $1",
-                &[&session],
-            );
-            first.is_some()
-        });
-        let served = first.expect("a call") - created;
-        assert!(served <= 1.0, "round {round}: the new one was served after {served} s");
+        let called = "select count(*) from dialectic.model_calls where session_id = $1";
+        soon("the new one is served", || one::<i64>(&mut client, called, &[&session]) > 0);
         all_completed(&mut client, Duration::from_secs(20));
         let calls: Vec<String> = column(&mut client, OUTCOMES, &[]);
         assert_eq!(calls, ["5 answered"], "round {round}");

@@ -3,7 +3,7 @@
 use dialectic_tests::server::*;
 use dialectic_tests::*;
 use postgres::Client;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Calls that have been made and have not come back.
 pub(crate) const OPEN_CALLS: &str = "select count(*) from dialectic.model_calls where outcome = 'open'";
@@ -84,11 +84,9 @@ pub(crate) fn all_completed(client: &mut Client, limit: Duration) {
 /// Other sessions, one after the other, are each worked as soon as they are there.
 pub(crate) fn others_are_worked(client: &mut Client) {
     for _ in 0..3 {
-        let begun = Instant::now();
         let single = generated(client, &["sim-a"]);
         let document = "select count(*) from dialectic.documents where session_id = $1";
-        within(Duration::from_secs(5), "the other session is worked", || one::<i64>(client, document, &[&single]) == 1);
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        soon("the other session is worked", || one::<i64>(client, document, &[&single]) == 1);
     }
 }
 
@@ -100,9 +98,4 @@ pub(crate) fn stopped_at(client: &mut Client) -> Option<String> {
                  where backend_type = 'pg_dialectic worker' and datname = current_database())",
         &[],
     )
-}
-
-/// The clock of the server, in seconds since 1970.
-pub(crate) fn clock(client: &mut Client) -> f64 {
-    one(client, "select extract(epoch from clock_timestamp())::float8", &[])
 }

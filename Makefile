@@ -1,7 +1,7 @@
 # A thin list of what can be done; the work is in dev/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test test-live bench fmt clean-clusters
+.PHONY: help setup install demo test explore test-live bench fmt clean-clusters
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 24
@@ -16,8 +16,11 @@ demo: setup ## run a prompt on the simulator in a private cluster; KEEP=1 leaves
 	@dev/install
 	@dev/demo
 
-test: setup ## formatting, lints, and every layer of tests; LAYERS="core regress" for some
-	@dev/test $(LAYERS)
+test: setup ## formatting, lints, and every layer of tests; LAYERS="core regress" for some, REPEAT=10 runs them ten times
+	@REPEAT=$(REPEAT) dev/test $(LAYERS)
+
+explore: setup ## run the property tests with random seeds for EXPLORE_SECONDS (600); prints every seed
+	@dev/explore
 
 test-live: setup ## ask real models: the cheapest of every provider whose key is in the environment
 	@dev/install

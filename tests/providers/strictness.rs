@@ -2,7 +2,7 @@
 //! by hand send what these servers accept.
 
 use crate::ground::*;
-use dialectic_tests::provider::{Act, Provider, Strict};
+use dialectic_tests::fake_provider::{Act, Provider, Strict};
 use dialectic_tests::*;
 use postgres::Client;
 use serde_json::{Value, json};

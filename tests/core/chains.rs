@@ -3,13 +3,16 @@
 //!
 //! A real chain is judged where it is at hand, as in `answers.rs`. Never about single rules: those stand beside the code.
 
+#[path = "cpu_time.rs"]
+mod cpu_time;
+
+use cpu_time::cpu_time;
 use dialectic_core::answer::{Verdict, Wanted, Why, assembled, verdict};
 use dialectic_core::knit;
 use dialectic_core::provider::FinishReason;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// What is wanted behind the first chunks of a chain.
 fn wanted(shape: Option<&Value>, key: &str, before: &[String]) -> Wanted {
@@ -90,17 +93,10 @@ fn afresh(plan: &Value, count: usize) -> Vec<String> {
 /// The result of some work on four times as many chunks as `few`, which takes about four times as long: every step reads
 /// what there is once. With the square of the number of chunks at each step it would be 64 times.
 fn in_proportion<T>(what: &str, few: impl Fn() -> T, many: impl Fn() -> T) -> T {
-    let timed = |work: &dyn Fn() -> T| {
-        let began = Instant::now();
-        (work(), began.elapsed())
-    };
-    // The shorter of two runs: other load on the machine makes a run longer, never shorter.
-    let brief = timed(&few).1.min(timed(&few).1);
-    let (done, long) = timed(&many);
-    let long = long.min(timed(&many).1);
+    let (brief, long) = (cpu_time(few), cpu_time(&many));
     println!("{what}: {brief:?} for ten chunks, {long:?} for forty");
     assert!(long < 16 * brief, "{what}: {long:?} after {brief:?}");
-    done
+    many()
 }
 
 #[test]

@@ -5,6 +5,8 @@
 
 #[path = "knitting/afresh.rs"]
 mod afresh;
+#[path = "cpu_time.rs"]
+mod cpu_time;
 #[path = "knitting/document.rs"]
 mod document;
 #[path = "knitting/onward.rs"]

@@ -9,6 +9,8 @@ use dialectic_core::plan::{Child, Source, plan, products};
 use dialectic_core::recipe::Recipe;
 use serde_json::{Value, json};
 
+#[path = "cpu_time.rs"]
+mod cpu_time;
 #[path = "planning/dialectic.rs"]
 mod dialectic;
 #[path = "planning/single_steps.rs"]

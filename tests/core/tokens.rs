@@ -1,12 +1,16 @@
 //! Counts held against recorded ones and, text by text, against tiktoken-rs; and the time that counting takes against its.
 
+#[path = "cpu_time.rs"]
+mod cpu_time;
+
+use cpu_time::cpu_time;
 use dialectic_core::tokens::{Encoding, count};
 use proptest::prelude::*;
 use serde::Deserialize;
 use std::fs;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tiktoken_rs::{CoreBPE, cl100k_base_singleton, o200k_base_singleton};
 
 fn references() -> [(Encoding, &'static CoreBPE); 2] {
@@ -109,16 +113,6 @@ proptest! {
     }
 }
 
-/// The shortest of some runs: what others do on the machine makes a run longer, never shorter.
-fn shortest(mut run: impl FnMut() -> u64) -> Duration {
-    let timed = || {
-        let begin = Instant::now();
-        black_box(run());
-        begin.elapsed()
-    };
-    std::iter::repeat_with(timed).take(7).min().unwrap()
-}
-
 #[test]
 fn counting_takes_less_than_two_thirds_of_the_time_of_the_reference() {
     let of = |folder: &str, end: &str| {
@@ -136,8 +130,8 @@ fn counting_takes_less_than_two_thirds_of_the_time_of_the_reference() {
     for (name, text) in corpora {
         assert!(text.len() > 20_000, "{name}: {}", text.len());
         for (encoding, reference) in references() {
-            let ours = shortest(|| count(encoding, black_box(&text)));
-            let theirs = shortest(|| reference.encode_ordinary(black_box(&text)).len() as u64);
+            let ours = cpu_time(|| count(encoding, black_box(&text)));
+            let theirs = cpu_time(|| reference.encode_ordinary(black_box(&text)).len() as u64);
             let speed = |time: Duration| text.len() as f64 / time.as_secs_f64() / 1e6;
             let times = theirs.as_secs_f64() / ours.as_secs_f64();
             let encoding = encoding.as_str();

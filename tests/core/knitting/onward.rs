@@ -1,5 +1,6 @@
 //! The laws of going onward: a document cut anywhere, with or without repetition, fence or lead-in, comes back exactly.
 
+use super::cpu_time::cpu_time;
 use super::document::{self, Style, write};
 use super::runner;
 use dialectic_core::knit::{self, Joint};
@@ -7,7 +8,6 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value;
 use std::cell::Cell;
-use std::time::Instant;
 
 /// The shortest repetition that is no accident, and the longest that is looked for.
 const SURE: usize = 12;
@@ -202,17 +202,10 @@ fn large() -> Value {
 /// What became of some chunks and of four times as many of the same text, which must not take as if each were read with all
 /// before it and again for every one of them: that would be sixteen times as long.
 fn in_proportion(what: &str, few: &[&str], many: &[&str]) -> knit::Knitted {
-    let timed = |chunks: &[&str]| {
-        let began = Instant::now();
-        (knit::json(chunks, None, None), began.elapsed())
-    };
-    // The shorter of two runs: other load on the machine makes a run longer, never shorter.
-    let brief = timed(few).1.min(timed(few).1);
-    let (knitted, long) = timed(many);
-    let long = long.min(timed(many).1);
+    let [brief, long] = [few, many].map(|chunks| cpu_time(|| knit::json(chunks, None, None)));
     println!("{what}: {brief:?} for {} chunks, {long:?} for {}", few.len(), many.len());
-    assert!(long < 10 * brief, "{what}: {long:?} after {brief:?}");
-    knitted
+    assert!(long < 12 * brief, "{what}: {long:?} after {brief:?}");
+    knit::json(many, None, None)
 }
 
 #[test]

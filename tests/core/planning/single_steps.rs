@@ -2,13 +2,12 @@
 //!
 //! Each law builds the fewest artifacts that could break it. Whole processes are planned next door.
 
-use std::time::{Duration, Instant};
-
 use dialectic_core::plan::{Child, PlanError, Source, plan, plan_step};
 use dialectic_core::recipe::Recipe;
 use proptest::prelude::{Just, Strategy as _, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
+use super::cpu_time::cpu_time;
 use super::{models, source};
 
 fn step(fields: Value) -> Recipe {
@@ -19,16 +18,6 @@ fn step(fields: Value) -> Recipe {
 
 fn plan_one(recipe: &Recipe, sources: &[Source], model: &str) -> Result<Vec<Child>, PlanError> {
     plan_step(&recipe.steps[0], Some("now"), sources, model)
-}
-
-/// The shortest of some runs: other load on the machine makes a run longer, never shorter.
-fn shortest<T>(run: impl Fn() -> T) -> Duration {
-    let timed = || {
-        let begun = Instant::now();
-        std::hint::black_box(run());
-        begun.elapsed()
-    };
-    std::iter::repeat_with(timed).take(5).min().unwrap()
 }
 
 #[test]
@@ -42,7 +31,7 @@ fn a_fan_out_over_four_times_as_many_resources_takes_about_four_times_as_long() 
         sources
     };
     let (few, many) = (some(2_500), some(10_000));
-    let [brief, long] = [&few, &many].map(|sources| shortest(|| plan_one(&recipe, sources, "ada").unwrap()));
+    let [brief, long] = [&few, &many].map(|sources| cpu_time(|| plan_one(&recipe, sources, "ada").unwrap()));
     println!("{brief:?} for 2,500 resources, {long:?} for 10,000");
     // With the square of their number it would be sixteen times.
     assert!(long < 10 * brief, "{long:?} after {brief:?}");

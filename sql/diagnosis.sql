@@ -107,7 +107,8 @@ create view blocked with (security_invoker) as
                and (j.kind <> 'execute' or (m.name is not null and c.paused_reason is null and (c.free_at is null or c.free_at <= at.moment))));
 comment on view blocked is 'Every job that is not moving now, with its one cause as a code and in words.';
 
--- Triggers of the extension, and those of its foreign keys, that do not fire; one line each, with the statement that helps.
+-- Triggers of the extension, and those of its foreign keys, that do not fire; one line each, with the statement that
+-- helps.
 create function _disabled_triggers() returns setof text
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -198,7 +199,8 @@ begin
                        case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
          from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
          having count(*) > 0),
-        (select format('%s %s missing from the queue: dialectic.self_check() names each; SELECT dialectic.cancel(id), then SELECT dialectic.retry(id)',
+        (select format('%s %s missing from the queue: dialectic.self_check() names each; '
+                       'SELECT dialectic.cancel(id), then SELECT dialectic.retry(id)',
                        _some(missing, 'ready job'), case missing when 1 then 'is' else 'are' end)
          from _unqueued_jobs() as missing where missing > 0)
     ], null)

@@ -1,6 +1,6 @@
--- Who is asking. The owner of a row is text: role:<name>, or jwt:<sub> where a gateway authenticates users by claims; the
--- prefix keeps a claim from naming a role. Always a current user, never the session's or the outer one: in maintenance and in
--- functions of other users those are somebody else.
+-- Who is asking. The owner of a row is text: role:<name>, or jwt:<sub> where a gateway authenticates users by claims;
+-- the prefix keeps a claim from naming a role. Always a current user, never the session's or the outer one: in
+-- maintenance and in functions of other users those are somebody else.
 
 create function _owner_of(role name) returns text
     language sql stable parallel restricted

@@ -9,7 +9,9 @@ as $$
 declare
     project projects;
 begin
-    select p.* into project from projects p where p.id = _own_project.id and (p.owner = _calling_owner() or _caller_is_admin());
+    select p.* into project
+    from projects p
+    where p.id = _own_project.id and (p.owner = _calling_owner() or _caller_is_admin());
     if not found then
         raise exception 'project "%" does not exist', coalesce(_own_project.id::text, 'null')
             using errcode = 'no_data_found', hint = 'SELECT id, name FROM dialectic.projects lists yours.';

@@ -63,7 +63,8 @@ create table ready_jobs (
 );
 create index ready_jobs_line on ready_jobs (lane, is_test, priority, is_delayed, turn, job_id);
 create index ready_jobs_delayed on ready_jobs (run_at, job_id) where is_delayed;
--- Without one a publication for all tables would refuse every claim. The row is narrow, and a key would be one more index to write.
+-- Without one a publication for all tables would refuse every claim. The row is narrow, and a key would be one more
+-- index to write.
 alter table ready_jobs replica identity full;
 comment on table ready_jobs is 'The line: a row for every job that may be claimed once its time has come. Those that are tried again stand apart, by their time.';
 

@@ -21,7 +21,8 @@ begin
         raise exception 'this reference is not allowed here'
             using errcode = 'invalid_parameter_value',
                   detail = format('It must begin with one of: %s.', allowed),
-                  hint = 'Rename the variable, as in env:DIALECTIC_OPENAI_API_KEY; a superuser can also set dialectic.secret_prefixes.';
+                  hint = 'Rename the variable, as in env:DIALECTIC_OPENAI_API_KEY; '
+                         'a superuser can also set dialectic.secret_prefixes.';
     end if;
 end
 $$;

@@ -1,8 +1,9 @@
 -- Who sees and does what. Rows belong to an owner (_current_owner), and row-level security shows each his own; an admin sees
 -- all. PUBLIC has nothing: grant_user and grant_admin give a role what it needs.
 --
--- Users never write a table: every change goes through a function, and those that change things check the owner first. They run
--- with the rights of the extension's owner and are called through an entry, which refuses where it cannot be told who is asking.
+-- Users never write a table: every change goes through a function, and those that change things check the owner
+-- first. They run with the rights of the extension's owner and are called through an entry, which refuses where it
+-- cannot be told who is asking.
 
 do $$
 declare
@@ -124,8 +125,9 @@ as $$
 $$;
 comment on function grant_admin(name) is 'Lets a role see everything, define processes and models, change settings and work the queue.';
 
--- A function declared SECURITY DEFINER moves to dialectic_internal, where nobody may call it. In its place stands an entry of the
--- same signature that records its caller before it switches to the owner (src/api/entry.rs); dependents keep pointing there.
+-- A function declared SECURITY DEFINER moves to dialectic_internal, where nobody may call it. In its place stands an
+-- entry of the same signature that records its caller before it switches to the owner (src/api/entry.rs); dependents
+-- keep pointing there.
 create schema dialectic_internal;
 do $$
 declare
@@ -138,13 +140,15 @@ begin
         from pg_proc p
         where p.pronamespace = 'dialectic'::regnamespace and p.prosecdef
     loop
-        execute regexp_replace(routine.definition, '^CREATE OR REPLACE FUNCTION dialectic\.', 'create function dialectic_internal.');
+        execute regexp_replace(routine.definition, '^CREATE OR REPLACE FUNCTION dialectic\.',
+                               'create function dialectic_internal.');
         execute format('alter function dialectic_internal.%I(%s) security invoker', routine.proname, routine.identity);
-        execute format('create or replace function dialectic.%I(%s) returns %s language c %s %s %s cost %s %s as %L, %L',
-                       routine.proname, routine.arguments, routine.result,
+        execute format('create or replace function dialectic.%I(%s) returns %s language c %s %s %s cost %s %s '
+                       'as %L, %L', routine.proname, routine.arguments, routine.result,
                        case routine.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
                        case when routine.proisstrict then 'strict' else '' end,
-                       case routine.proparallel when 'u' then 'parallel unsafe' when 'r' then 'parallel restricted' else 'parallel safe' end,
+                       case routine.proparallel when 'u' then 'parallel unsafe' when 'r' then 'parallel restricted'
+                                                else 'parallel safe' end,
                        routine.procost, case when routine.proretset then format('rows %s', routine.prorows) else '' end,
                        'MODULE_PATHNAME', 'dialectic_call_as_owner');
     end loop;

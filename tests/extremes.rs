@@ -1,5 +1,5 @@
-//! Every setting that a user or a superuser can change, at its extremes: what an engine that lives in other people's databases
-//! must withstand.
+//! Every setting that a user or a superuser can change, at its extremes: what an engine that lives in other people's
+//! databases must withstand.
 
 use crate::column;
 use postgres::Client;
@@ -34,7 +34,8 @@ const CHOSEN: [(&str, &str); 12] = [
     ("default_text_search_config", "pg_catalog.simple"),
 ];
 
-/// All extremes of all settings but those of the extension itself and those of one transaction, in groups in which no setting occurs twice.
+/// All extremes of all settings but those of the extension itself and those of one transaction, in groups in which no
+/// setting occurs twice.
 pub fn extremes(client: &mut Client, size: usize) -> Vec<Vec<Extreme>> {
     let chosen = CHOSEN.map(|(name, value)| format!("('{name}', '{value}')")).join(", ");
     let query = format!(
@@ -45,9 +46,11 @@ pub fn extremes(client: &mut Client, size: usize) -> Vec<Vec<Extreme>> {
              when s.vartype = 'bool' then array[case s.setting when 'on' then 'off' else 'on' end] \
              when s.name like '%\\_timeout' then array['1', s.max_val] \
              when s.vartype in ('integer', 'real') then array[s.min_val, s.max_val] \
-             when s.vartype = 'enum' then array[s.enumvals[1], s.enumvals[cardinality(s.enumvals)]] end) with ordinality as e(value, n) \
+             when s.vartype = 'enum' then array[s.enumvals[1], s.enumvals[cardinality(s.enumvals)]] end) \
+             with ordinality as e(value, n) \
          where s.context in ('user', 'superuser') and s.name not like 'dialectic.%' \
-           and s.name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable') and e.value <> s.setting \
+           and s.name not in ('transaction_isolation', 'transaction_read_only', 'transaction_deferrable') \
+           and e.value <> s.setting \
          order by e.n, s.name"
     );
     let all: Vec<Extreme> = column::<String>(client, &query, &[])

@@ -1,9 +1,10 @@
-//! The entry to every function that runs with the rights of the extension's owner: who called it, and whether it may run.
+//! The entry to every function that runs with the rights of the extension's owner: who called it, and whether it may
+//! run.
 //!
-//! Postgres switches to the owner of a SECURITY DEFINER function before any code of it runs, so nothing inside can tell whose
-//! call it is. Such functions are therefore called through `dialectic_call_as_owner`, which runs as the caller, records who
-//! that is, switches, and calls the function of the same name in `dialectic_internal` (sql/security.sql creates both). It
-//! never decides what the caller may see or change: the function called does.
+//! Postgres switches to the owner of a SECURITY DEFINER function before any code of it runs, so nothing inside can
+//! tell whose call it is. Such functions are therefore called through `dialectic_call_as_owner`, which runs as the
+//! caller, records who that is, switches, and calls the function of the same name in `dialectic_internal`
+//! (sql/security.sql creates both). It never decides what the caller may see or change: the function called does.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -21,8 +22,8 @@ struct Call {
 }
 
 thread_local! {
-    /// The calls that are running, the innermost last. An error passes through them as through C, without unwinding, so the
-    /// end of its (sub)transaction removes them, as it switches the user back.
+    /// The calls that are running, the innermost last. An error passes through them as through C, without unwinding,
+    /// so the end of its (sub)transaction removes them, as it switches the user back.
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -82,7 +83,8 @@ pub(crate) extern "C-unwind" fn pg_finfo_dialectic_call_as_owner() -> &'static p
 /// Called by the server, as a function of its catalog. An error jumps over this frame, which therefore owns nothing.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn dialectic_call_as_owner(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the arguments are copied because an error would leave a changed `flinfo` behind in a call site that is used again.
+    // SAFETY: the arguments are copied because an error would leave a changed `flinfo` behind in a call site that is
+    // used again.
     unsafe {
         let entered = enter(fcinfo);
         let mut arguments = MaybeUninit::<Arguments>::uninit();
@@ -166,7 +168,8 @@ unsafe extern "C-unwind" fn on_subtransaction_end(
 
 /// Finds the function to call; once for every call site.
 unsafe fn target(entry: *mut pg_sys::FmgrInfo) -> *mut Target {
-    // SAFETY: what is found in the catalog is copied before its tuple is released; the memory lives as long as the call site.
+    // SAFETY: what is found in the catalog is copied before its tuple is released; the memory lives as long as the
+    // call site.
     unsafe {
         let known = (*entry).fn_extra.cast::<Target>();
         if !known.is_null() {
@@ -223,8 +226,8 @@ unsafe fn refuse_restricted(entry: *mut pg_sys::FmgrInfo) -> ! {
         "dialectic",
     )
     .set_detail(
-        "ANALYZE, VACUUM, REINDEX, CREATE INDEX and REFRESH MATERIALIZED VIEW run the functions that a table or view uses \
-         with the rights of its owner.",
+        "ANALYZE, VACUUM, REINDEX, CREATE INDEX and REFRESH MATERIALIZED VIEW run the functions that a table or view \
+         uses with the rights of its owner.",
     )
     .set_hint("Read a view of the schema dialectic there instead, such as SELECT * FROM dialectic.usage.")
     .report(PgLogLevel::ERROR);

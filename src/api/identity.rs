@@ -1,5 +1,5 @@
-//! What only the server knows of itself and of roles: whether a role's owner comes from claims, whether the extension is being
-//! installed, whether the library is preloaded. Who is asking is found in `entry`.
+//! What only the server knows of itself and of roles: whether a role's owner comes from claims, whether the extension
+//! is being installed, whether the library is preloaded. Who is asking is found in `entry`.
 
 use pgrx::prelude::*;
 

@@ -1,16 +1,16 @@
 //! The settings that the engine runs with, whatever ALTER DATABASE, ALTER ROLE and the session of an admin say.
 //!
-//! Decides which settings are reset to the server's values and which have values of our own. Settings named `dialectic.…` are
-//! left alone: only a superuser changes them. A setting that was reset keeps the value that the server had when the worker
-//! started, also after a reload.
+//! Decides which settings are reset to the server's values and which have values of our own. Settings named
+//! `dialectic.…` are left alone: only a superuser changes them. A setting that was reset keeps the value that the
+//! server had when the worker started, also after a reload.
 
 use pgrx::prelude::*;
 use std::ffi::{CStr, CString};
 
 type Setting = (&'static CStr, &'static CStr);
 
-/// What the worker and `run_pending` have in common: what statements mean, how they are planned, and that no prompt is logged
-/// while errors are.
+/// What the worker and `run_pending` have in common: what statements mean, how they are planned, and that no prompt
+/// is logged while errors are.
 const ENGINE: [Setting; 32] = [
     (c"search_path", c"pg_catalog, pg_temp"),
     (c"session_replication_role", c"origin"),

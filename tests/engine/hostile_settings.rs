@@ -42,7 +42,8 @@ fn run_pending_leaves_the_settings_of_its_caller_as_they_were() {
     client
         .batch_execute("set search_path = public; set datestyle = 'German'; set synchronous_commit = off")
         .expect("set");
-    let settings = "select string_agg(name || '=' || setting || source, ' ' order by name) from pg_settings where source = 'session'";
+    let settings = "select string_agg(name || '=' || setting, ' ' order by name) from pg_settings \
+                    where source = 'session'";
     let before: String = one(&mut client, settings, &[]);
     client.batch_execute("call dialectic.run_pending()").expect("run_pending");
     assert_eq!(one::<String>(&mut client, settings, &[]), before);

@@ -137,7 +137,8 @@ fn author_and_caller(database: &Database, prefix: &str) -> (Client, Client) {
     of_author
         .batch_execute(&format!(
             "create function {prefix}.owner() returns text language sql security definer as '{OWNER}'; \
-             create function {prefix}.count() returns bigint language sql security definer as 'select count(*) from dialectic.projects'; \
+             create function {prefix}.count() returns bigint language sql security definer as \
+                 'select count(*) from dialectic.projects'; \
              create function {prefix}.run() returns uuid language sql security definer as \
                  $$select dialectic.run('Why?', '{{sim-a}}', process => 'essay', test => true)$$; \
              create function {prefix}.make() returns uuid language sql security definer as $${PROJECT}$$"

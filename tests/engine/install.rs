@@ -1,4 +1,5 @@
-//! Into which schema the extension installs itself, and into which it does not: whoever can create in it could become superuser.
+//! Into which schema the extension installs itself, and into which it does not: whoever can create in it could become
+//! superuser.
 
 use dialectic_tests::*;
 use postgres::Client;

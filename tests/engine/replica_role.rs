@@ -1,5 +1,5 @@
-//! session_replication_role = replica: the triggers that queue work do not fire, so nothing that changes anything is accepted; what
-//! is stranded or disabled nevertheless is reported.
+//! session_replication_role = replica: the triggers that queue work do not fire, so nothing that changes anything is
+//! accepted; what is stranded or disabled nevertheless is reported.
 
 use dialectic_tests::*;
 use postgres::Client;
@@ -9,7 +9,8 @@ const REPLICA: &str = "set session_replication_role = replica";
 /// All functions that run with the rights of the extension's owner, as calls with nulls.
 fn calls(client: &mut Client, condition: &str) -> Vec<String> {
     let query = format!(
-        "select format('select * from dialectic.%I(%s)', proname, (select string_agg('null::' || format_type(t, null), ', ' order by n) \
+        "select format('select * from dialectic.%I(%s)', proname, ( \
+             select string_agg('null::' || format_type(t, null), ', ' order by n) \
              from unnest(proargtypes::oid[]) with ordinality as a(t, n))) \
          from pg_proc where pronamespace = 'dialectic'::regnamespace and prosrc = 'dialectic_call_as_owner' \
            and prorettype <> 'trigger'::regtype and {condition} order by 1"
@@ -46,8 +47,8 @@ fn functions_that_only_read_work_under_replica_role() {
     assert_sound(&mut client);
     let reading: Vec<String> = column(
         &mut client,
-        "select proname::text from pg_proc where pronamespace = 'dialectic'::regnamespace and prosrc = 'dialectic_call_as_owner' \
-         and provolatile <> 'v' order by 1",
+        "select proname::text from pg_proc where pronamespace = 'dialectic'::regnamespace \
+         and prosrc = 'dialectic_call_as_owner' and provolatile <> 'v' order by 1",
         &[],
     );
     assert_eq!(reading, ["health", "prompt", "render_markdown", "render_prompt", "self_check"]);

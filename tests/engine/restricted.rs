@@ -1,5 +1,5 @@
-//! Security-restricted operations: maintenance by somebody else gives the owner of a table no rights but his own, functions that
-//! run with the rights of the extension's owner refuse there, and views keep working.
+//! Security-restricted operations: maintenance by somebody else gives the owner of a table no rights but his own,
+//! functions that run with the rights of the extension's owner refuse there, and views keep working.
 
 use dialectic_tests::*;
 use postgres::Client;
@@ -39,8 +39,10 @@ fn attacker(database: &Database, role: &str) -> (Client, Uuid) {
                perform {role}.note(query) from (values
                    ('select dialectic._current_owner()'), ('select dialectic._is_admin()'),
                    ('select count(*) from dialectic.sessions'), ('select dialectic.cancel(''{victim}'')'),
-                   ('select dialectic.prompt(''{victim}'')'), ('select dialectic.run(''x'', ''{{sim-a}}'', process => ''essay'')'),
-                   ('select dialectic.set_config(''max_continuations'', ''1'')'), ('select count(*) from dialectic.health()'),
+                   ('select dialectic.prompt(''{victim}'')'),
+                   ('select dialectic.run(''x'', ''{{sim-a}}'', process => ''essay'')'),
+                   ('select dialectic.set_config(''max_continuations'', ''1'')'),
+                   ('select count(*) from dialectic.health()'),
                    ('select dialectic.knit(array[''a''])')) as q(query);
            end
            $$;
@@ -150,8 +152,9 @@ fn no_function_of_the_extension_is_security_definer() {
     let without_entry: Vec<String> = column(
         &mut client,
         "select i.oid::regprocedure::text from pg_proc i where i.pronamespace = 'dialectic_internal'::regnamespace \
-         and not exists (select from pg_proc e where e.pronamespace = 'dialectic'::regnamespace and e.proname = i.proname \
-             and e.proargtypes = i.proargtypes and e.prorettype = i.prorettype and e.proowner = i.proowner \
+         and not exists (select from pg_proc e where e.pronamespace = 'dialectic'::regnamespace \
+             and e.proname = i.proname and e.proargtypes = i.proargtypes \
+             and e.prorettype = i.prorettype and e.proowner = i.proowner \
              and e.provolatile = i.provolatile and e.prosrc = 'dialectic_call_as_owner')",
         &[],
     );

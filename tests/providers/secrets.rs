@@ -113,7 +113,7 @@ fn a_file_that_changes_is_read_anew_for_every_call() {
 }
 
 #[test]
-fn reference_outside_of_the_prefixes_pauses_its_provider_and_says_what_to_rename() {
+fn reference_outside_of_the_prefixes_pauses_its_provider() {
     let provider = Provider::start();
     let (_server, mut client) =
         own(LOOPBACK, &[("OPENAI_API_KEY", "Hidden-key"), ("DIALECTIC_LAW_KEY", "Renamed-key")]);

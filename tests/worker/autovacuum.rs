@@ -15,7 +15,8 @@ fn autovacuum_gives_the_owner_of_a_table_no_further_rights() {
             r#"create role thief; select dialectic.grant_user('thief'); create schema thief authorization thief;
                set role thief; set search_path = thief;
                create table seen (by_autovacuum boolean, owner text, is_admin boolean, sessions bigint, cancelled text);
-               create table bait (n integer) with (autovacuum_analyze_threshold = 1, autovacuum_analyze_scale_factor = 0);
+               create table bait (n integer) 
+                   with (autovacuum_analyze_threshold = 1, autovacuum_analyze_scale_factor = 0);
                create function attack() returns void language plpgsql as $$
                declare
                    cancelled text;

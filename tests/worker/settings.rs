@@ -75,7 +75,8 @@ fn seen_by_the_worker(server: &Server, settings: &[(&str, &str)], names: &[&str]
              create table public.seen (name text, setting text); \
              create function public.see() returns trigger language plpgsql as $$ begin \
                  insert into public.seen select name, setting from pg_catalog.pg_settings; return null; end $$; \
-             create trigger see after insert on dialectic.contributions for each statement execute function public.see()",
+             create trigger see after insert on dialectic.contributions \
+                 for each statement execute function public.see()",
         )
         .expect("a trigger that sees");
     let session: Uuid = one(&mut inside, "select dialectic.run('Seen?', '{sim-a}', process => 'essay')", &[]);
@@ -122,12 +123,15 @@ fn answers_are_committed_with_a_flush_and_stronger_settings_stay() {
 #[test]
 fn prompts_are_not_logged_and_errors_are() {
     let (server, mut client) = Server::serving(
-        "log_statement = 'all'\nlog_min_duration_statement = 0\nlog_duration = on\nlog_parameter_max_length_on_error = -1\n\
+        "log_statement = 'all'\nlog_min_duration_statement = 0\nlog_duration = on\n\
+         log_parameter_max_length_on_error = -1\n\
          debug_print_plan = on\nlog_min_messages = panic\nsynchronous_commit = off",
     );
     // Its own words go to the log of this connection, so they are not what is looked for.
     let word = "Xylophonesque";
-    client.batch_execute("set log_statement = 'none'; set log_min_duration_statement = -1; set debug_print_plan = off; set log_duration = off").expect("set");
+    let quiet = "set log_statement = 'none'; set log_min_duration_statement = -1; set debug_print_plan = off; \
+                 set log_duration = off";
+    client.batch_execute(quiet).expect("a quiet connection");
     let session: Uuid =
         one(&mut client, "select dialectic.run($1, '{sim-a}', process => 'essay')", &[&format!("{word}?")]);
     completes(&mut client, session, "an essay");
@@ -135,8 +139,10 @@ fn prompts_are_not_logged_and_errors_are() {
     // A trigger that raises makes the worker's transaction fail, which it logs.
     client
         .batch_execute(
-            "create function public.raises() returns trigger language plpgsql as $$ begin raise exception 'logged once'; end $$; \
-             create trigger raises before insert on dialectic.model_calls for each row execute function public.raises(); \
+            "create function public.raises() returns trigger language plpgsql as \
+                 $$ begin raise exception 'logged once'; end $$; \
+             create trigger raises before insert on dialectic.model_calls \
+                 for each row execute function public.raises(); \
              select dialectic.run('Fails?', '{sim-a}', process => 'essay')",
         )
         .expect("a trigger");

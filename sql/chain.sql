@@ -161,8 +161,8 @@ begin
 end
 $$;
 
--- What an answer consumed, where usage does not say it or says zero for a text that is there; null where usage says it, or there was
--- no call.
+-- What an answer consumed, where usage does not say it, or says that a text was made of nothing by nothing; null where usage says it, or
+-- there was no call.
 create function _count_usage(job uuid, claim_id bigint, answer text, usage jsonb) returns jsonb
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -171,9 +171,8 @@ declare
     call    model_calls;
     counted record;
 begin
-    if answer <> '' then
-        usage := (select coalesce(jsonb_object_agg(u.key, u.value), '{}') from jsonb_each(usage) as u
-                  where not (u.key in ('input_tokens', 'output_tokens') and u.value = '0'));
+    if answer <> '' and usage -> 'input_tokens' = '0' and usage -> 'output_tokens' = '0' then
+        usage := usage - '{input_tokens,output_tokens}'::text[];
     end if;
     if usage ->> 'input_tokens' is not null and usage ->> 'output_tokens' is not null then
         return null;

@@ -23,10 +23,11 @@ as $$
 begin
     perform _notify(
         j.session_id, j.id, 'contribution_generation_failed', format('%s failed in %s', j.model, run.stage),
-        format('%s. The other models go on without it. %s', j.error_details ->> 'message', _retry_hint(j.session_id)),
+        format('%s. The other models go on without it. %s', j.error_details ->> 'message', _retry_hint(s)),
         jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'class', j.error_details -> 'class',
                            'cause_job', j.error_details -> 'cause_job'))
     from jobs j
+    join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
     where j.id = any (roots);
 end

@@ -1,5 +1,5 @@
--- Applying the current process and its templates to a session that runs: decides which stages and steps keep the text they began
--- with, and which take the current one. Never moves a job: retry() brings back what failed.
+-- Applying the current process and its templates to a session that runs: decides which stages and steps keep the text
+-- they began with, and which take the current one. Never moves a job: retry() brings back what failed.
 
 -- The steps of a session that have begun, as "stage/step": a prompt of theirs was saved.
 create function _begun_steps(session uuid) returns text[]
@@ -10,7 +10,8 @@ as $$
     from jobs j
     join stage_runs run on run.id = j.stage_run_id
     where j.session_id = _begun_steps.session and j.kind = 'execute'
-      and exists (select from resources r where r.job_id = j.id and r.resource_type in ('turn_prompt', 'planner_prompt'))
+      and exists (select from resources r
+                  where r.job_id = j.id and r.resource_type in ('turn_prompt', 'planner_prompt'))
 $$;
 
 -- The stages of a session with what has become of each: its frozen text, the current one, and how far it has come.
@@ -19,16 +20,22 @@ create function _refreeze_stages(session uuid, old jsonb, new jsonb)
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+    with run as (
+        select r.stage, bool_or(r.status <> 'pending') as is_begun,
+               bool_or(r.status = 'completed') and bool_and(r.status in ('completed', 'pending')) as is_over
+        from stage_runs r
+        where r.session_id = _refreeze_stages.session
+        group by r.stage
+    )
     select coalesce(o.n, c.n), coalesce(o.s ->> 'slug', c.s ->> 'slug'), o.s, c.s,
-           exists (select from stage_runs r where r.session_id = _refreeze_stages.session and r.stage = o.s ->> 'slug' and r.status <> 'pending'),
-           coalesce((select bool_and(r.status in ('completed', 'pending')) and bool_or(r.status = 'completed')
-                     from stage_runs r where r.session_id = _refreeze_stages.session and r.stage = o.s ->> 'slug'), false)
+           coalesce(run.is_begun, false), coalesce(run.is_over, false)
     from jsonb_array_elements(old) with ordinality as o(s, n)
     full join jsonb_array_elements(new) with ordinality as c(s, n) on c.n = o.n and c.s ->> 'slug' = o.s ->> 'slug'
+    left join run on run.stage = o.s ->> 'slug'
 $$;
 
--- Why the current stages cannot be applied to a session; null where they can. A stage under way is planned step by step, for each
--- model by itself, so its steps stay the same.
+-- Why the current stages cannot be applied to a session; null where they can. A stage under way is planned step by
+-- step, for each model by itself, so its steps stay the same.
 create function _refreeze_problem(session sessions, old jsonb, new jsonb) returns text
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -55,9 +62,9 @@ as $$
     select jsonb_agg(case when g.is_over then g.before
                           when g.is_begun then jsonb_set(g.after, '{recipe,steps}', (
                               select jsonb_agg(case when g.slug || '/' || (step ->> 'key') = any (begun.steps)
-                                                    then jsonb_path_query_first(g.before, '$.recipe.steps[*] ? (@.key == $key)', jsonb_build_object('key', step -> 'key'))
+                                                    then g.before #> array['recipe', 'steps', (n - 1)::text]
                                                     else step end order by n)
-                              from jsonb_array_elements(g.after -> 'recipe' -> 'steps') with ordinality as listed(step, n)))
+                              from jsonb_array_elements(g.after #> '{recipe,steps}') with ordinality as l(step, n)))
                           else g.after end order by g.number)
     from _refreeze_stages(session, old, new) as g,
          (select _begun_steps(session)) as begun(steps)
@@ -81,8 +88,10 @@ begin
     problem := _refreeze_problem(owned, frozen.stages, current);
     if problem is not null then
         raise exception 'session "%" cannot take the current text of process "%"', owned.id, frozen.process
-            using errcode = 'object_not_in_prerequisite_state', detail = initcap(left(problem, 1)) || substr(problem, 2) || '.',
-                  hint = format('Begin a new session with SELECT dialectic.start_session(%L, %L).', owned.project_id, owned.models);
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = upper(left(problem, 1)) || substr(problem, 2) || '.',
+                  hint = format('Begin a new session with SELECT dialectic.start_session(%L, %L).',
+                                owned.project_id, owned.models);
     end if;
     applied := _store_definition(frozen.process, frozen.domain, _refrozen_stages(owned.id, frozen.stages, current));
     if applied = owned.definition_id then
@@ -93,17 +102,20 @@ begin
 end
 $$;
 comment on function refreeze(uuid) is
-    'Applies the current text of the process of a session, its prompts, layouts and overlays, to what has not begun: stages that are over and steps of which a prompt was sent keep their recipes, and a saved prompt is sent again as it is. Returns whether anything has changed. retry() then brings back what failed.';
+    'Applies the current text of the process of a session, its prompts, layouts and overlays, to what has not begun: '
+    'stages that are over and steps of which a prompt was sent keep their recipes, and a saved prompt is sent again as '
+    'it is. Returns whether anything has changed. retry() then brings back what failed.';
 
 -- What helps a session that failed. A template that failed fails again until it is corrected and applied.
-create function _retry_hint(session uuid) returns text
+create function _retry_hint(session sessions) returns text
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    return case when exists (select from jobs j where j.session_id = _retry_hint.session and _failed_by_template(j))
-                then format('Correct the template with dialectic.set_prompt(name, body), then SELECT dialectic.refreeze(%1$L); SELECT dialectic.retry(%1$L);', session)
-                else format('SELECT dialectic.retry(%L) tries again what failed.', session) end;
+    return case when exists (select from jobs j where j.session_id = session.id and _failed_by_template(j))
+                then format('Correct the template with dialectic.set_prompt(name, body), then '
+                            'SELECT dialectic.refreeze(%1$L); SELECT dialectic.retry(%1$L);', session.id)
+                else format('SELECT dialectic.retry(%L) tries again what failed.', session.id) end;
 end
 $$;
 
@@ -112,5 +124,6 @@ create function _failed_by_template(job jobs) returns boolean
     language sql immutable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select job.status = 'failed' and job.error_details ->> 'class' = 'permanent' and job.error_details ->> 'message' like 'template "%'
+    select job.status = 'failed' and job.error_details ->> 'class' = 'permanent'
+       and job.error_details ->> 'message' like 'template "%'
 $$;

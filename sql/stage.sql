@@ -224,7 +224,7 @@ begin
         raise exception 'stage "%" is not complete', owned.current_stage
             using errcode = 'object_not_in_prerequisite_state',
                   detail = format('It is %s.', coalesce(state, 'not generated')),
-                  hint = case state when 'failed' then _retry_hint(owned.id)
+                  hint = case state when 'failed' then _retry_hint(owned)
                                     when 'running' then 'Wait with CALL dialectic.wait(session).'
                                     else 'Run it with dialectic.generate(session).' end;
     end if;

@@ -287,7 +287,7 @@ begin
     elsif finished and seen.status in ('failed', 'cancelled') then
         problem := format('session "%s" %s', seen.id,
                           case seen.status when 'failed' then 'failed' else 'is cancelled' end);
-        hint := case seen.status when 'failed' then _retry_hint(seen.id)
+        hint := case seen.status when 'failed' then _retry_hint(seen)
                                  else format('SELECT dialectic.retry(%L);', seen.id) end;
         select coalesce(string_agg(distinct format('%s: %s', j.model, j.error_details ->> 'message'), '; '),
                         'It had no unfinished jobs.')

@@ -7,15 +7,15 @@ use dialectic_core::recipe::Problems;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-/// Keeps Rust backtraces out of the DETAIL of errors, where pgrx puts them if RUST_BACKTRACE is set in the server's environment.
+/// Keeps Rust backtraces out of the DETAIL of errors, where pgrx puts them if RUST_BACKTRACE is set for the server.
 pub(crate) fn leave_out_backtraces() {
     const VARIABLE: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(VARIABLE);
-    // SAFETY: the library is being loaded, by a process that has no other thread. The standard library of this library looks at the
-    // variable once, so others find it as it was.
+    // SAFETY: the library is being loaded, by a process that has no other thread. Our copy of the standard library looks
+    // at the variable once, so other libraries find it as it was.
     unsafe {
         std::env::set_var(VARIABLE, "0");
-        std::hint::black_box(std::backtrace::Backtrace::capture());
+        drop(std::backtrace::Backtrace::capture());
         match before {
             Some(value) => std::env::set_var(VARIABLE, value),
             None => std::env::remove_var(VARIABLE),

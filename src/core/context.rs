@@ -1,8 +1,9 @@
 //! Decides whether a prompt fits into a model's window, and how documents that do not fit are cut into groups.
 //!
-//! Each group is condensed by a combine job of its own, whose prompt fits the window: documents are measured as they stand
-//! in that prompt, with their tags and with the same safety as the whole. The texts that combine jobs write are grouped
-//! again where the step still does not fit, at most [`DEEPEST`] times. Never creates a job and never drops a document.
+//! Each group is condensed by a combine job of its own, whose prompt fits the window: documents are measured as they
+//! stand in that prompt, with their tags and with the same safety as the whole. The texts that combine jobs write are
+//! grouped again where the step still does not fit, at most [`DEEPEST`] times. Never creates a job and never drops a
+//! document.
 
 use crate::definition::{Definition, Document, Turn};
 use crate::prompt::{Message, PromptError};

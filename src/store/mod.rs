@@ -23,8 +23,8 @@ thread_local! {
     static PREPARED: RefCell<HashMap<&'static str, Rc<OwnedPreparedStatement>>> = RefCell::new(HashMap::new());
 }
 
-/// Runs a statement, which is planned once per process, and reads every row of its result. On a standby it may only read: a
-/// statement that may write is given a transaction id, which there are none of.
+/// Runs a statement, which is planned once per process, and reads every row of its result. On a standby it may only
+/// read: pgrx gives a statement that may write a transaction id, and a standby has none.
 fn query<T>(
     statement: &'static str,
     args: &[DatumWithOid],

@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 1] = ["wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 53] = [
+const SURFACE: [(&str, &str); 54] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -61,6 +61,7 @@ const SURFACE: [(&str, &str); 53] = [
     ("explain_total", "session, stage"),
     ("files", "id"),
     ("notifications_since", "id"),
+    ("refreeze", "session"),
     ("regenerate", "session, document_key, model, lineage"),
     ("render_markdown", "content, document_key"),
     ("set_document_template", "key, body"),

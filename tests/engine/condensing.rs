@@ -1,4 +1,4 @@
-//! Condensing ends: every combine prompt fits its model's window, so combine jobs are not cut into groups again and again.
+//! Condensing ends: every combine prompt fits its model's window, so a combine job is not cut into groups again.
 
 use dialectic_tests::*;
 use postgres::Client;
@@ -79,12 +79,14 @@ fn reading_all(client: &mut Client, window: i32) -> Uuid {
     client
         .batch_execute(
             "select dialectic.set_prompt('all_seed', 'Brief.'); \
-             select dialectic.set_prompt('all_texts', '{% block user %}{% include \"shared_documents\" %}{% include \"shared_request\" %}{% endblock %}')",
+             select dialectic.set_prompt('all_texts', '{% block user %}{% include \"shared_documents\" %}\
+             {% include \"shared_request\" %}{% endblock %}')",
         )
         .expect("prompts");
     let stages = json!([{"slug": "only", "seed_prompt_template": "all_seed", "recipe": {"steps": [
-        {"key": "gather", "job_type": "execute", "prompt_template_name": "all_texts", "granularity_strategy": "all_to_one",
-         "inputs_required": [{"type": "general_resource", "multiple": true}], "output_type": "gathered", "document_key": "gathered"}]}}]);
+        {"key": "gather", "job_type": "execute", "prompt_template_name": "all_texts",
+         "granularity_strategy": "all_to_one", "inputs_required": [{"type": "general_resource", "multiple": true}],
+         "output_type": "gathered", "document_key": "gathered"}]}}]);
     client.execute("select dialectic.define_process('all_at_once', $1)", &[&stages]).expect("a process");
     add_simulator(client, "reader", window, 4096);
     one(client, "select dialectic.create_project('All', 'Sum up.', process => 'all_at_once')", &[])
@@ -97,7 +99,7 @@ fn many_resources_are_condensed_in_one_level() {
     let project = reading_all(&mut client, 100_000);
     client
         .execute(
-            "select dialectic.add_resource($1, 'text ' || n, 'Text ' || n || repeat(' some words of a text that is read', 80)) \
+            "select dialectic.add_resource($1, 'text ' || n, n || repeat(' some words of a text that is read', 80)) \
              from generate_series(1, 300) as n",
             &[&project],
         )

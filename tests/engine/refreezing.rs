@@ -42,7 +42,8 @@ fn run(client: &mut Client) -> Uuid {
 fn failure(client: &mut Client, session: Uuid) -> String {
     one(
         client,
-        "select error_details ->> 'message' from dialectic.jobs where session_id = $1 and step_key = 'polish' and kind = 'execute'",
+        "select error_details ->> 'message' from dialectic.jobs \
+         where session_id = $1 and step_key = 'polish' and kind = 'execute'",
         &[&session],
     )
 }
@@ -107,9 +108,8 @@ fn hint_of_a_template_failure_names_refreeze_then_retry() {
 fn hint_of_another_failure_names_retry_alone() {
     let database = Database::new();
     let mut client = database.connect();
-    client
-        .execute("select dialectic.add_model('bad', 'simulator', settings => '{\"fail_always\": true, \"fail_class\": \"permanent\"}')", &[])
-        .expect("a model");
+    let settings = json!({"fail_always": true, "fail_class": "permanent"});
+    client.execute("select dialectic.add_model('bad', 'simulator', settings => $1)", &[&settings]).expect("a model");
     let session: Uuid = one(&mut client, "select dialectic.run('x', models => '{bad}', process => 'essay')", &[]);
     work(&mut client);
     let error = refused(&mut client, "call dialectic.wait($1)", &[&session]);
@@ -155,7 +155,10 @@ fn refreeze_is_for_the_owner_of_the_session() {
     small(&mut client, BROKEN);
     let session = run(&mut client);
     client
-        .batch_execute("do $$ begin create role refreezer login; exception when duplicate_object then null; end $$; select dialectic.grant_user('refreezer')")
+        .batch_execute(
+            "do $$ begin create role refreezer login; exception when duplicate_object then null; end $$; \
+             select dialectic.grant_user('refreezer')",
+        )
         .expect("a role");
     let mut other = database.connect_as("refreezer");
     refused_with(&mut other, "select dialectic.refreeze($1)", &[&session], "P0002", "does not exist");

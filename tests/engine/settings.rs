@@ -25,7 +25,8 @@ fn every_setting_at_its_bounds_lets_a_session_start() {
     let mut client = database.connect();
     let numbers: Vec<String> = column(
         &mut client,
-        "select key from dialectic.configuration where is_shipped and jsonb_typeof(value) = 'number' and key <> 'stage_min_models'",
+        "select key from dialectic.configuration \
+         where is_shipped and jsonb_typeof(value) = 'number' and key <> 'stage_min_models'",
         &[],
     );
     for key in numbers {
@@ -48,7 +49,8 @@ fn a_whole_number_with_a_fraction_of_zero_is_stored_as_an_integer() {
     let mut client = database.connect();
     client
         .batch_execute(
-            "select dialectic.set_config('job_default_max_retries', '5.0'); select dialectic.set_config('max_continuations', '2.00'); \
+            "select dialectic.set_config('job_default_max_retries', '5.0'); \
+             select dialectic.set_config('max_continuations', '2.00'); \
              select dialectic.run('x', process => 'essay')",
         )
         .expect("a session");

@@ -1,8 +1,8 @@
 //! Decides which variables of a template nobody will give a value, before it is ever rendered.
 //!
-//! Includes are written out first, so a variable that the including template sets or loops over is known in the included one.
-//! What a template chooses while it is rendered (a name in a variable, an import, a missing include) is not followed. Never
-//! renders a template.
+//! Includes are written out first, so a variable that the including template sets or loops over is known in the
+//! included one. What a template chooses while it is rendered (a name in a variable, an import, a missing include) is
+//! not followed. Never renders a template.
 
 use super::environment;
 use minijinja::Environment;
@@ -104,7 +104,8 @@ pub fn unknown_variables(bodies: &BTreeMap<String, String>, name: &str, used_as:
     found.into_iter().collect()
 }
 
-/// The variables that a text looks up and neither sets nor loops over, with their fields; nothing where it does not parse.
+/// The variables that a text looks up and neither sets nor loops over, with their fields; nothing where it does not
+/// parse.
 fn undeclared(env: &Environment<'_>, body: &str) -> BTreeSet<String> {
     let Ok(template) = env.template_from_str(body) else { return BTreeSet::new() };
     let mut known: BTreeSet<&str> = env.globals().map(|(name, _)| name).collect();

@@ -3,12 +3,17 @@
 //! The memory is the worker's own; the buffers of the server that it has mapped are reported beside it.
 
 use crate::figure::{Bound, Figure};
+use crate::floor::Floor;
 use crate::ground::{Setting, all_completed, assert_done, begin, fan_project, fresh, model, sized, worker};
 use crate::process;
 use dialectic_tests::*;
 use serde_json::json;
 
 const WARM_UP: i32 = 20;
+/// What a call takes by itself, in seconds.
+const LATENCY: f64 = 0.1;
+/// The least share of the floor.
+const IN_FLIGHT_RATIO: f64 = 0.12;
 
 pub(crate) fn measure() -> Vec<Figure> {
     let calls = sized(1_000, 50);
@@ -51,12 +56,14 @@ pub(crate) fn measure() -> Vec<Figure> {
     });
     vec![
         Figure::new(
-            format!("{calls} calls of 100 ms, first begun to last kept"),
-            seconds,
-            "s",
-            Bound::AtMost(1.0),
+            format!("calls per second beside their latency, {calls} calls of 100 ms at once"),
+            f64::from(calls) / (seconds - LATENCY).max(0.001),
+            "/s",
+            Bound::AtLeast(IN_FLIGHT_RATIO),
             with.clone(),
-        ),
+        )
+        .against(Floor::Calls),
+        Figure::new("these from first begun to last kept", seconds, "s", Bound::Free, json!({})),
         Figure::new("of these open at once", at_once as f64, "", Bound::AtLeast(f64::from(calls)), json!({})),
         Figure::new("the worker's own memory then", megabytes(own), "MB", Bound::AtMost(300.0), with),
         Figure::new("with the server's buffers it has mapped", megabytes(peak.rss), "MB", Bound::Free, json!({})),

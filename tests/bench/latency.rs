@@ -4,6 +4,7 @@
 //! worker rests again.
 
 use crate::figure::{Bound, Figure, median, percentile};
+use crate::floor::Floor;
 use crate::ground::{all_completed, assert_done, begin, fan_project, fresh, model, sized, worker};
 use crate::process;
 use dialectic_tests::*;
@@ -11,6 +12,9 @@ use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const WARM_UP: i32 = 5;
+/// The most times the floor.
+const HALF_RATIO: f64 = 3.0;
+const MOST_RATIO: f64 = 6.0;
 
 pub(crate) fn measure() -> Vec<Figure> {
     let sessions = sized(100, 10);
@@ -19,8 +23,16 @@ pub(crate) fn measure() -> Vec<Figure> {
     let (half, most) = (of_runs(50), of_runs(99));
     let with = json!({"sessions": sessions, "p50_ms": half, "p99_ms": most, "worst_ms": of_runs(100)});
     vec![
-        Figure::new("commit to first call, idle server, p50", median(&half), "ms", Bound::Below(5.0), with.clone()),
-        Figure::new("commit to first call, idle server, p99", median(&most), "ms", Bound::Below(30.0), with),
+        Figure::new(
+            "commit to first call, idle server, p50",
+            median(&half),
+            "ms",
+            Bound::Below(HALF_RATIO),
+            with.clone(),
+        )
+        .against(Floor::Wake),
+        Figure::new("commit to first call, idle server, p99", median(&most), "ms", Bound::Below(MOST_RATIO), with)
+            .against(Floor::SlowWake),
     ]
 }
 

@@ -2,13 +2,16 @@
 //!
 //! `dev/bench` gives the server. The rows named as arguments run in the order below, each in databases of its own; the table
 //! goes to stdout, the JSON to the file that BENCH_JSON names. A row counts only if its rows add up and self_check() finds
-//! nothing. Ends with 1 when a figure misses its bound. Decides no figure itself, and never makes the server less safe.
+//! nothing. The floors of a row are measured before and after it. Ends with 1 when a figure misses its bound; `compare`
+//! judges the JSON of two builds instead. Decides no figure itself, and never makes the server less safe.
 
 mod calls;
 mod cancel;
 mod claim;
+mod compare;
 mod fan_in;
 mod figure;
+mod floor;
 mod ground;
 mod http;
 mod idle;
@@ -22,31 +25,37 @@ mod streams;
 mod tokens;
 
 use figure::Figure;
+use floor::Floor;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// A name, whether it runs without being named, and what it measures.
-type Row = (&'static str, bool, fn() -> Vec<Figure>);
+/// A name, whether it runs without being named, what it measures, and the floors that its bounds are ratios to.
+type Row = (&'static str, bool, fn() -> Vec<Figure>, &'static [Floor]);
 
 const ROWS: [Row; 12] = [
-    ("calls", true, calls::measure),
-    ("http", true, http::measure),
-    ("streams", true, streams::measure),
-    ("cancel", true, cancel::measure),
-    ("fan-in", true, fan_in::measure),
-    ("in-flight", true, in_flight::measure),
-    ("latency", true, latency::measure),
-    ("idle", true, idle::measure),
-    ("pages", true, pages::measure),
-    ("claim", true, claim::measure),
-    ("tokens", true, tokens::measure),
-    ("soak", false, soak::measure),
+    ("calls", true, calls::measure, &[Floor::Calls]),
+    ("http", true, http::measure, &[Floor::Calls]),
+    ("streams", true, streams::measure, &[Floor::Batch]),
+    ("cancel", true, cancel::measure, &[Floor::Wake]),
+    ("fan-in", true, fan_in::measure, &[]),
+    ("in-flight", true, in_flight::measure, &[Floor::Calls]),
+    ("latency", true, latency::measure, &[Floor::Wake, Floor::SlowWake]),
+    ("idle", true, idle::measure, &[]),
+    ("pages", true, pages::measure, &[]),
+    ("claim", true, claim::measure, &[Floor::Claim]),
+    ("tokens", true, tokens::measure, &[Floor::Connection]),
+    ("soak", false, soak::measure, &[]),
 ];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, old, new] = named.as_slice()
+        && first == "compare"
+    {
+        return compare::judge(old, new);
+    }
     if let Some(unknown) = named.iter().find(|name| !ROWS.iter().any(|row| row.0 == *name)) {
         let known: Vec<&str> = ROWS.iter().map(|row| row.0).collect();
         eprintln!("error: no row {unknown}; there are: {}", known.join(" "));
@@ -54,15 +63,19 @@ fn main() -> ExitCode {
     }
     let load = ground::load();
     let mut figures = Vec::new();
-    for (name, by_default, measure) in ROWS {
+    for (name, by_default, measure, floors) in ROWS {
         if named.is_empty() && !by_default || !named.is_empty() && !named.iter().any(|n| n == name) {
             continue;
         }
         eprintln!("…    {name}");
         let begun = Instant::now();
         // What broke a row has been printed; it takes no other row with it.
-        match catch_unwind(AssertUnwindSafe(measure)) {
-            Ok(measured) => figures.extend(measured.into_iter().map(|figure| figure.of(name))),
+        let between = || (floor::measure(floors), measure(), floor::measure(floors));
+        match catch_unwind(AssertUnwindSafe(between)) {
+            Ok((before, measured, after)) => {
+                let floors = [before, after];
+                figures.extend(measured.into_iter().map(|figure| figure.of(name, &floors)));
+            }
             Err(why) => figures.push(Figure::broken(name, &message(why.as_ref()))),
         }
         eprintln!("     {name}: {:.1} s", begun.elapsed().as_secs_f64());

@@ -12,7 +12,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// The most times the floor.
-const CANCEL_RATIO: f64 = 25.0;
+const CANCEL_RATIO: f64 = 60.0;
 const RUNS: i32 = 5;
 /// After this long they are not closed by the cancel.
 const PATIENCE: Duration = Duration::from_secs(10);

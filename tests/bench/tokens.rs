@@ -15,7 +15,7 @@ const SENTENCE: &str = "A well is dug where the water is near, and lined with st
 /// About 6 kB, as a prompt is.
 const SENTENCES: usize = 100;
 /// The most times the floor.
-const FIRST_RATIO: f64 = 3.0;
+const FIRST_RATIO: f64 = 12.0;
 /// About a megabyte.
 const MANY: usize = 17_000;
 

@@ -1,7 +1,8 @@
 //! A server of a test's own, with the library preloaded: made to be killed, stopped and started again.
 //!
-//! `dev/cluster run` makes it and removes it when its pipe is closed, so nothing stays behind however the test ends. Two tests
-//! have a server at a time, however many run: most of them wait, and the machine may be small. Never touches any other server.
+//! `dev/cluster run` makes it and removes it when its pipe is closed, so nothing stays behind however the test ends. Two
+//! tests have a server at a time, however many run: most of them wait, and the machine may be small. Never touches any
+//! other server.
 
 use crate::one;
 use postgres::{Client, Config, NoTls};

@@ -1,7 +1,7 @@
 //! The floor of a figure: what hand-written, batched statements reach on the same cluster in the same run.
 //!
-//! Every bound on speed is a ratio to a floor measured before and after its row, so that a slower machine moves both. The
-//! work of a floor is fixed: it does not change with the engine. Measures nothing of the engine.
+//! Every bound on speed is a ratio to a floor measured before and after its row, so that a slower machine moves both.
+//! The work of a floor is fixed: it does not change with the engine. Measures nothing of the engine.
 
 use crate::figure::{median, percentile};
 use crate::ground::sized;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What a call of an essay writes: one prompt and one answer of these bytes, small rows, moves of them and rows that go.
+/// What a call of an essay writes: one prompt and one answer of these bytes, small rows, updates and deletes of them.
 const PROMPT: usize = 5_000;
 const ANSWER: usize = 2_500;
 const SMALL_ROWS: i32 = 6;
@@ -128,7 +128,8 @@ fn write_batch(client: &mut Client, batch: usize, texts: &[String]) {
     for _ in 0..UPDATES {
         transaction
             .execute(
-                "update moves set status = status + 1 where id = any(array(select generate_series($1::bigint, $2, $3)))",
+                "update moves set status = status + 1 \
+                 where id = any(array(select generate_series($1::bigint, $2, $3)))",
                 &[&from, &to, &i64::from(SMALL_ROWS)],
             )
             .expect("moves");

@@ -348,25 +348,6 @@ begin
 end
 $$;
 
--- Fails claimed jobs that cannot be read or computed, each with the SQLSTATE and the message of its error.
-create function _fail_unreadable(job_ids uuid[], claim_ids bigint[], sqlstates text[], messages text[]) returns void
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    moment  timestamptz := _now();
-    current uuid[] := _hold_claims(job_ids, claim_ids);
-begin
-    update jobs j
-    set status = 'failed', status_before = null, claim_id = null, claimed_by = null, lease_until = null, completed_at = moment,
-        attempt_count = j.attempt_count + 1,
-        error_details = jsonb_build_object('class', 'internal', 'sqlstate', r.sqlstate, 'message', r.message, 'at', moment)
-    from unnest(job_ids, sqlstates, messages) as r(job_id, sqlstate, message)
-    where j.id = r.job_id and j.id = any (current);
-end
-$$;
-
 -- What becomes of jobs that failed: back where they were, tried again later, or failed for good. What the provider is to blame for by
 -- its clock, being throttled or configured wrongly, costs the job no attempt.
 create function _settle_failures(

@@ -72,17 +72,28 @@ as $$
     where p.pronamespace = 'dialectic'::regnamespace
       and p.prorettype <> 'trigger'::regtype
       and case
-              when p.proname in ('_current_owner', '_is_admin', '_refuse_null', '_owner_of', '_has_jwt_identity', '_now', '_ready_statuses', '_ended_statuses', '_claimer_lives',
-                                 '_claimer_key', '_any_claimer_works', '_worker_state', '_hold_ups', '_breaker_threshold', '_artifact_path', '_artifact_paths', '_files', '_project_readme', '_project_settings', '_explain', '_explain_facts', '_explain_past', '_explain_before', '_dearest', '_prices', '_explain_session', '_seen_session', '_session_state', '_retry_hint', '_failed_by_template', '_nap', '_min_models', '_check_recipe', '_plan_recipe', '_measured_model', '_count_tokens',
-                                 '_count_message_tokens', '_knit', '_repair_json', '_receipt', '_time_taken', '_some', '_dollars', '_want_of_funds', '_undelivered',
-                                 '_dropped_models', '_is_planned_past', '_failed_regeneration') then true
-              when p.proname in ('_open_claimer', '_close_claimer', '_take', '_let_go', '_lock_sessions', '_revoked', '_next_due', '_plan_roots',
-                                 '_plan_progress', '_plan_sources', '_plan_children', '_plan_settle', '_request_jobs', '_request_inputs',
-                                 '_request_texts', '_request_prompts', '_open_calls', '_append_partials', '_catalog', '_clocks', '_give_back', '_learn_ratios', '_due_sessions', '_fail_unreadable', '_keep_replies', '_document_jobs', '_keep_documents', '_combine') then kind = 'admin'
+              when p.proname in (
+                  '_any_claimer_works', '_artifact_path', '_artifact_paths', '_breaker_threshold', '_check_recipe',
+                  '_claimer_key', '_claimer_lives', '_count_message_tokens', '_count_tokens', '_current_owner',
+                  '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
+                  '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template',
+                  '_failed_regeneration', '_files', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_planned_past',
+                  '_knit', '_measured_model', '_min_models', '_nap', '_now', '_owner_of', '_plan_recipe', '_prices',
+                  '_project_readme', '_project_settings', '_ready_statuses', '_receipt', '_refuse_null',
+                  '_repair_json', '_retry_hint', '_seen_session', '_session_state', '_some', '_time_taken',
+                  '_undelivered', '_want_of_funds', '_worker_state') then true
+              when p.proname in (
+                  '_append_partials', '_catalog', '_clocks', '_close_claimer', '_combine', '_document_jobs',
+                  '_due_sessions', '_fail_unreadable', '_give_back', '_keep_documents', '_keep_replies',
+                  '_learn_ratios', '_let_go', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
+                  '_plan_children', '_plan_progress', '_plan_roots', '_plan_settle', '_plan_sources',
+                  '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_take') then kind = 'admin'
               when p.proname like '\_%' then false
-              when p.proname in ('add_provider', 'add_model', 'set_prompt', 'set_document_template', 'set_domain', 'define_process', 'define_stage',
-                                 'set_config', 'set_secret', 'import_models', 'claim_jobs', 'job_request', 'complete_job', 'fail_job', 'run_pending',
-                                 'self_check', 'open_wallet', 'top_up', 'close_wallet', 'grant_user', 'grant_admin') then kind = 'admin'
+              when p.proname in (
+                  'add_model', 'add_provider', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
+                  'define_stage', 'fail_job', 'grant_admin', 'grant_user', 'import_models', 'job_request',
+                  'open_wallet', 'run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
+                  'set_prompt', 'set_secret', 'top_up') then kind = 'admin'
               else true end
 $$;
 

@@ -97,16 +97,12 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Problem {
     fn from(cause: pgrx::pg_sys::panic::CaughtError) -> Self {
         use pgrx::pg_sys::panic::CaughtError::{ErrorReport, PostgresError, RustPanic};
         match cause {
-            PostgresError(report) | ErrorReport(report) => {
-                let code = report.sql_error_code();
-                // The detail of an error that passed through Rust is a backtrace, which helps no user.
-                Problem {
-                    sqlstate: unpacked(code),
-                    message: report.message().to_owned(),
-                    detail: None,
-                    hint: report.hint().map(str::to_owned),
-                }
-            }
+            PostgresError(report) | ErrorReport(report) => Problem {
+                sqlstate: unpacked(report.sql_error_code()),
+                message: report.message().to_owned(),
+                detail: report.detail().map(str::to_owned),
+                hint: report.hint().map(str::to_owned),
+            },
             RustPanic { ereport, .. } => {
                 Problem { sqlstate: *b"XX000", message: ereport.message().to_owned(), detail: None, hint: None }
             }

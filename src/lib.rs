@@ -98,7 +98,8 @@ extension_sql_file!(
         api::identity::_worker_state
     ]
 );
-extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["claim", api::plan::_plan_recipe]);
+extension_sql_file!("../sql/lost_claims.sql", name = "lost_claims", requires = ["claim"]);
+extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["lost_claims", api::plan::_plan_recipe]);
 extension_sql_file!("../sql/request.sql", name = "request", requires = ["plan", api::prompt::_make_request]);
 extension_sql_file!(
     "../sql/finish.sql",
@@ -132,8 +133,8 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
 extension_sql_file!(
-    "../sql/diagnosis.sql",
-    name = "diagnosis",
+    "../sql/health.sql",
+    name = "health",
     requires = [
         "files",
         api::identity::_worker_hold_ups,
@@ -142,6 +143,7 @@ extension_sql_file!(
         api::schema::_library_version
     ]
 );
+extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["health"]);
 // Made by build.rs: the fingerprint of the schema, and what ships as data in sql/seed.
 include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);

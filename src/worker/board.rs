@@ -4,6 +4,7 @@
 //! under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up their notices after they
 //! can no longer be undone. The board is lost with the server: whoever starts looks at the tables, not at what was said here.
 
+use crate::worker::hold_up::ShownHoldUp;
 use crate::worker::in_flight::KINDS;
 use dialectic_core::histogram::Histogram;
 use pgrx::pg_sys;
@@ -62,46 +63,6 @@ struct Seat {
 
 /// How many hold-ups of a database are shown.
 pub(crate) const SHOWN_HOLD_UPS: usize = 8;
-const SHOWN_MESSAGE_BYTES: usize = 400;
-
-/// Something that an error holds up, as other processes see it. In shared memory, because a full disk or a read-only server
-/// cannot store it in a table.
-#[derive(Clone, Copy)]
-pub(crate) struct ShownHoldUp {
-    /// None where the whole database is held up.
-    pub(crate) session: Option<[u8; 16]>,
-    pub(crate) sqlstate: [u8; 5],
-    pub(crate) failures: u32,
-    /// When it began, in microseconds of the server's own time.
-    pub(crate) since: i64,
-    message: [u8; SHOWN_MESSAGE_BYTES],
-    message_bytes: usize,
-}
-
-const NO_HOLD_UP: ShownHoldUp = ShownHoldUp {
-    session: None,
-    sqlstate: *b"00000",
-    failures: 0,
-    since: 0,
-    message: [0; SHOWN_MESSAGE_BYTES],
-    message_bytes: 0,
-};
-
-impl ShownHoldUp {
-    /// The message is cut to what fits, between characters.
-    pub(crate) fn new(session: Option<[u8; 16]>, sqlstate: [u8; 5], failures: u32, since: i64, message: &str) -> Self {
-        let end = (0..=message.len().min(SHOWN_MESSAGE_BYTES)).rev().find(|at| message.is_char_boundary(*at));
-        let bytes = &message.as_bytes()[..end.unwrap_or(0)];
-        let mut shown = ShownHoldUp { session, sqlstate, failures, since, message_bytes: bytes.len(), ..NO_HOLD_UP };
-        shown.message[..bytes.len()].copy_from_slice(bytes);
-        shown
-    }
-
-    pub(crate) fn message(&self) -> &str {
-        std::str::from_utf8(&self.message[..self.message_bytes]).unwrap_or_default()
-    }
-}
-
 const EMPTY: Seat = Seat {
     database: 0,
     state: State::Wanted,
@@ -111,7 +72,7 @@ const EMPTY: Seat = Seat {
     told: i64::MAX,
     turns: Histogram::EMPTY,
     in_flight: [0; KINDS],
-    hold_ups: [NO_HOLD_UP; SHOWN_HOLD_UPS],
+    hold_ups: [ShownHoldUp::NONE; SHOWN_HOLD_UPS],
     hold_up_count: 0,
 };
 

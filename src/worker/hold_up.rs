@@ -115,3 +115,45 @@ impl HoldUps {
         Some(all)
     }
 }
+
+/// How much of a message other processes see.
+const SHOWN_MESSAGE_BYTES: usize = 400;
+
+/// Something that an error holds up, as other processes see it. In shared memory, because a full disk or a read-only server
+/// cannot store it in a table.
+#[derive(Clone, Copy)]
+pub(crate) struct ShownHoldUp {
+    /// None where the whole database is held up.
+    pub(crate) session: Option<[u8; 16]>,
+    pub(crate) sqlstate: [u8; 5],
+    pub(crate) failures: u32,
+    /// When it began, in microseconds of the server's own time.
+    pub(crate) since: i64,
+    message: [u8; SHOWN_MESSAGE_BYTES],
+    message_bytes: usize,
+}
+
+impl ShownHoldUp {
+    pub(crate) const NONE: ShownHoldUp = ShownHoldUp {
+        session: None,
+        sqlstate: *b"00000",
+        failures: 0,
+        since: 0,
+        message: [0; SHOWN_MESSAGE_BYTES],
+        message_bytes: 0,
+    };
+
+    /// The message is cut to what fits, between characters.
+    pub(crate) fn new(session: Option<[u8; 16]>, sqlstate: [u8; 5], failures: u32, since: i64, message: &str) -> Self {
+        let end = (0..=message.len().min(SHOWN_MESSAGE_BYTES)).rev().find(|at| message.is_char_boundary(*at));
+        let bytes = &message.as_bytes()[..end.unwrap_or(0)];
+        let mut shown =
+            ShownHoldUp { session, sqlstate, failures, since, message_bytes: bytes.len(), ..ShownHoldUp::NONE };
+        shown.message[..bytes.len()].copy_from_slice(bytes);
+        shown
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        std::str::from_utf8(&self.message[..self.message_bytes]).unwrap_or_default()
+    }
+}

@@ -7,7 +7,7 @@ use crate::error::{Error, Problem};
 use crate::settings;
 use crate::store::{self, claim};
 use crate::worker::engine::{Engine, Host, Report};
-use crate::worker::hold_up::Scope;
+use crate::worker::hold_up::{Scope, ShownHoldUp};
 use crate::worker::{board, claimer, schema, session_settings, signals};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -136,7 +136,7 @@ fn serve(database: u32) {
 /// Lets other processes see what errors hold up, where that has changed.
 fn show_hold_ups(database: u32, engine: &mut Engine) {
     let Some(held_up) = engine.hold_ups().changed() else { return };
-    let shown: Vec<board::ShownHoldUp> = held_up
+    let shown: Vec<ShownHoldUp> = held_up
         .into_iter()
         .map(|(scope, held)| {
             let session = match scope {
@@ -147,7 +147,7 @@ fn show_hold_ups(database: u32, engine: &mut Engine) {
             // SAFETY: reads the clock.
             let since = unsafe { pg_sys::GetCurrentTimestamp() }.saturating_sub(micros);
             let problem = &held.problem;
-            board::ShownHoldUp::new(session, problem.sqlstate, held.failures, since, &problem.message)
+            ShownHoldUp::new(session, problem.sqlstate, held.failures, since, &problem.message)
         })
         .collect();
     board::show_hold_ups(database, &shown);

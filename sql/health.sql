@@ -1,0 +1,129 @@
+-- The state of the engine in one row, and what errors hold up. Read only.
+
+-- What errors hold up, as the worker sees it. The text of an error may quote rows of its session: it is for the owner of that
+-- session and for admins; others see that there is an error, and which.
+create function _hold_ups()
+    returns table (session_id uuid, sqlstate text, message text, failures bigint, since timestamptz, hidden bigint)
+    language sql stable
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select h.session_id, h.sqlstate,
+           case when _caller_is_admin() or exists (
+               select from sessions s where s.id = h.session_id and s.owner = _calling_owner()) then h.message end,
+           h.failures, h.since, h.hidden
+    from _worker_hold_ups() as h
+$$;
+
+-- Triggers of the extension, and those of its foreign keys, that do not fire; one line each, with the statement that
+-- helps.
+create function _disabled_triggers() returns setof text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select format('trigger %I on %s is disabled: ALTER TABLE %2$s ENABLE %sTRIGGER %1$I', t.tgname,
+                  format('%I.%I', 'dialectic', c.relname),
+                  case t.tgname when '_forget_copies' then 'ALWAYS ' else '' end)
+    from pg_trigger t
+    join pg_class c on c.oid = t.tgrelid and c.relnamespace = 'dialectic'::regnamespace
+    join pg_proc p on p.oid = t.tgfoid and (t.tgisinternal or p.pronamespace = c.relnamespace)
+    where t.tgenabled in ('D', 'R')
+    order by 1
+$$;
+
+-- How many ready jobs of stages that are running are not in the queue, so that nobody will ever claim them.
+create function _unqueued_jobs() returns bigint
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select count(*)
+    from (
+        select root.id, root.status
+        from stage_runs r join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
+        where r.status = 'running'
+        union all
+        select child.id, child.status
+        from steps_under_way u join jobs child on child.parent_job_id = u.parent_job_id and child.step_key = u.step_key
+        where u.unfinished > 0
+    ) as j
+    where j.status = any (_ready_statuses()) and not exists (select from ready_jobs q where q.job_id = j.id)
+$$;
+
+create function health(
+    out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint, out oldest_due_job interval,
+    out calls_in_flight bigint, out jobs_in_flight jsonb, out turn_p99_ms double precision, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
+    language plpgsql stable
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    -- A worker whose library does not fit the schema waits for another schema and works nothing.
+    worker_alive := coalesce(_worker_state() = 'served', false) and _schema_problem() is null;
+    preloaded := _is_preloaded();
+    select count(*) into claimers from _claimer_locks;
+    select count(*), _now() - min(r.run_at) into queue_depth, oldest_due_job
+    from ready_jobs r
+    where r.run_at <= _now() and not r.is_test and r.lane <> all (_resting_models(_now()));
+    select count(*) into calls_in_flight
+    from claims c, unnest(c.job_ids) as taken(job_id)
+    join model_calls o on o.job_id = taken.job_id
+    where o.outcome = 'open' and o.claimed_by = c.claimed_by;
+    jobs_in_flight := coalesce(_jobs_in_flight(), '{}');
+    turn_p99_ms := _turn_p99_ms();
+    select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+               'provider', c.provider, 'model', nullif(c.model, ''), 'free_at', c.free_at, 'failures', nullif(c.failures, 0),
+               'paused_reason', c.paused_reason)) order by c.provider, c.model), '[]')
+    into provider_clocks
+    from dialectic.provider_clocks c
+    where c.paused_reason is not null or c.free_at > _now();
+    library_version := _library_version();
+    select e.extversion into extension_version from pg_extension e where e.extname = 'pg_dialectic';
+
+    problems := array_remove(array[
+        case when not preloaded
+             then 'no worker: add pg_dialectic to shared_preload_libraries and restart the server; until then CALL dialectic.run_pending()'
+             when queue_depth > 0 and not _any_claimer_works() and get_config('worker_enabled') <> 'true'
+             then format('%s jobs are due and the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')', queue_depth)
+             when _worker_state() = 'refused'
+             then 'no worker: the server has no process left for it; raise max_worker_processes and restart the server'
+             when not worker_alive and queue_depth > 0 and claimers = 0
+             then format('%s jobs are due and nobody works the queue; the log of the server says why the worker does not start', queue_depth) end,
+        _schema_problem(),
+        case when library_version <> extension_version
+             then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
+                         library_version, extension_version) end,
+        (select format('%s jobs belong to claimers that are gone; %s', count(*),
+                       case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
+                            then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
+                            else 'the next claim frees them' end)
+         from claims c, unnest(c.job_ids) as taken(job_id)
+         join jobs j on j.id = taken.job_id
+         -- The claimers of a standby's jobs are on the primary, where their locks are.
+         where not pg_is_in_recovery() and j.status = 'processing' and j.claimed_by = c.claimed_by
+           and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
+         having count(*) > 0),
+        (select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),
+                       -- Who is short of money is nobody else's business.
+                       case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
+         from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
+         having count(*) > 0),
+        (select format('%s %s missing from the queue: dialectic.self_check() names each; '
+                       'SELECT dialectic.cancel(id), then SELECT dialectic.retry(id)',
+                       _some(missing, 'ready job'), case missing when 1 then 'is' else 'are' end)
+         from _unqueued_jobs() as missing where missing > 0)
+    ], null)
+    || array(select _disabled_triggers())
+    || array(
+        select format('%s is paused: %s; correct it with dialectic.%s(…)',
+                      case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
+                      case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end)
+        from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
+    || array(
+        select format('an error holds up %s: %s (SQLSTATE %s, %s since %s)%s',
+                      coalesce('session ' || h.session_id, 'the whole queue'), coalesce(h.message, 'its text is for admins'),
+                      h.sqlstate, _some(h.failures, 'failure'), h.since,
+                      case when h.hidden > 0 then format('; %s more are held up', _some(h.hidden, 'session')) else '' end)
+        from _hold_ups() as h);
+end
+$$;
+comment on function health() is 'The state of the engine in one row; problems has an element for each thing that is wrong, and is empty when all is well.';

@@ -1,0 +1,136 @@
+//! The children of plan jobs as columns, on their way into the table.
+
+use super::{Root, query};
+use crate::api::clock::_uuid_v7;
+use crate::error::Error;
+use dialectic_core::plan::Child;
+use dialectic_core::recipe::Step;
+use pgrx::Uuid;
+use std::collections::HashSet;
+
+const CHILDREN: &str =
+    "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+
+/// An artifact that a child reads.
+struct Link {
+    job: Uuid,
+    position: i32,
+    artifact: Option<Uuid>,
+    role: String,
+    part: Option<String>,
+    relevance: f64,
+}
+
+/// Children as columns.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) ids: Vec<Uuid>,
+    roots: Vec<Uuid>,
+    step_keys: Vec<String>,
+    output_types: Vec<String>,
+    group_keys: Vec<String>,
+    document_keys: Vec<Option<String>>,
+    lineages: Vec<Option<Uuid>>,
+    reviewers: Vec<Option<String>>,
+    made: Vec<&'static str>,
+    strategies: Vec<&'static str>,
+    turns: Vec<i64>,
+    inputs: Vec<Link>,
+}
+
+impl Rows {
+    pub(super) fn add(&mut self, root: &Root, step: &Step, children: Vec<Child>, last_turn: &mut i64) {
+        for child in children {
+            let id = _uuid_v7();
+            *last_turn += 1;
+            self.ids.push(id);
+            self.roots.push(root.job);
+            self.step_keys.push(step.key.clone());
+            self.output_types.push(step.output_type.clone());
+            self.group_keys.push(child.group_key);
+            self.document_keys.push(step.document_key.clone());
+            self.lineages.push(if child.starts_lineage {
+                Some(id)
+            } else {
+                child.lineage_id.as_deref().and_then(uuid)
+            });
+            self.reviewers.push(child.reviewer);
+            self.made.push(step.makes().as_str());
+            self.strategies.push(step.granularity_strategy.as_str());
+            self.turns.push(*last_turn);
+            for (position, input) in child.inputs.into_iter().enumerate() {
+                let position = i32::try_from(position + 1).unwrap_or(i32::MAX);
+                self.inputs.push(Link {
+                    job: id,
+                    position,
+                    artifact: uuid(&input.artifact),
+                    role: input.role,
+                    part: input.part,
+                    relevance: input.relevance,
+                });
+            }
+        }
+    }
+
+    /// A plan that failed half-way has no children.
+    pub(super) fn forget(&mut self, root: Uuid) {
+        let Some(first) = self.roots.iter().position(|of| *of == root) else { return };
+        let gone: HashSet<Uuid> = self.ids.drain(first..).collect();
+        self.roots.truncate(first);
+        self.step_keys.truncate(first);
+        self.output_types.truncate(first);
+        self.group_keys.truncate(first);
+        self.document_keys.truncate(first);
+        self.lineages.truncate(first);
+        self.reviewers.truncate(first);
+        self.made.truncate(first);
+        self.strategies.truncate(first);
+        self.turns.truncate(first);
+        self.inputs.retain(|input| !gone.contains(&input.job));
+    }
+
+    pub(super) fn insert(self) -> Result<(), Error> {
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        let (mut jobs, mut positions, mut artifacts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut roles, mut parts, mut relevances) = (Vec::new(), Vec::new(), Vec::new());
+        for input in self.inputs {
+            jobs.push(input.job);
+            positions.push(input.position);
+            artifacts.push(input.artifact);
+            roles.push(input.role);
+            parts.push(input.part);
+            relevances.push(input.relevance);
+        }
+        let args = [
+            self.ids.into(),
+            self.roots.into(),
+            self.step_keys.into(),
+            self.output_types.into(),
+            self.group_keys.into(),
+            self.document_keys.into(),
+            self.lineages.into(),
+            self.reviewers.into(),
+            self.made.into(),
+            self.strategies.into(),
+            self.turns.into(),
+            jobs.into(),
+            positions.into(),
+            artifacts.into(),
+            roles.into(),
+            parts.into(),
+            relevances.into(),
+        ];
+        query(CHILDREN, &args, |_| Ok(())).map(drop)
+    }
+}
+
+fn uuid(text: &str) -> Option<Uuid> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    let mut bytes = [0u8; 16];
+    for (to, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *to = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    (digits.len() == 32).then(|| Uuid::from_bytes(bytes))
+}

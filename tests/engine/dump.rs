@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// What is not dumped: what the running server knows of its providers and of where the claims stand, what the rows of jobs bring
 /// about by themselves, and lists that ship and nobody changes.
-const NOT_DUMPED: [&str; 9] = [
+const NOT_DUMPED: [&str; 8] = [
     "claim_turns",
     "claimers",
     "job_statuses",
@@ -20,7 +20,6 @@ const NOT_DUMPED: [&str; 9] = [
     "provider_clocks",
     "ready_jobs",
     "steps_under_way",
-    "suspect_jobs",
 ];
 
 fn server_program(name: &str) -> Command {

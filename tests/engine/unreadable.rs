@@ -50,7 +50,8 @@ fn unreadable_definition_fails_its_session_alone() {
     let (broken, healthy) = two_sessions(&mut client);
     let stages = "(select jsonb_agg(t || '{\"recipe\": \"broken\"}') from jsonb_array_elements(d.stages) t)";
     change_definition(&mut client, broken, stages);
-    hand_over(&mut client);
+    // Another connection: this one has read the definition already.
+    hand_over(&mut database.connect());
     assert_eq!((status(&mut client, broken), status(&mut client, healthy)), ("failed".into(), "completed".into()));
     let (class, sqlstate, message) = failure(&mut client, broken);
     assert_eq!((class.as_str(), sqlstate.as_str()), ("internal", "XX000"));
@@ -65,7 +66,8 @@ fn definition_of_a_newer_version_fails_its_session_alone() {
     let (broken, healthy) = two_sessions(&mut client);
     let stages = "replace(d.stages::text, '\"all_to_one\"', '\"one_of_tomorrow\"')::jsonb";
     change_definition(&mut client, broken, stages);
-    hand_over(&mut client);
+    // Another connection: this one has read the definition already.
+    hand_over(&mut database.connect());
     assert_eq!((status(&mut client, broken), status(&mut client, healthy)), ("failed".into(), "completed".into()));
     let (class, _, message) = failure(&mut client, broken);
     assert_eq!(class, "internal");
@@ -85,7 +87,7 @@ fn unreadable_payload_fails_its_job_alone() {
                  when (new.session_id = '{broken}' and new.kind = 'execute') execute function public.corrupt()"
         ))
         .expect("a trigger");
-    hand_over(&mut client);
+    hand_over(&mut database.connect());
     assert_eq!((status(&mut client, broken), status(&mut client, healthy)), ("failed".into(), "completed".into()));
     let (class, sqlstate, message) = failure(&mut client, broken);
     assert_eq!((class.as_str(), sqlstate.as_str()), ("internal", "22P02"));
@@ -111,7 +113,7 @@ fn retry_completes_a_session_whose_payload_is_readable_again() {
              when (new.session_id = '{broken}' and new.kind = 'execute') execute function public.corrupt()"
     );
     client.batch_execute(&corrupt).expect("a trigger");
-    hand_over(&mut client);
+    hand_over(&mut database.connect());
     assert_eq!(status(&mut client, broken), "failed");
     let repair =
         "drop trigger corrupt on dialectic.jobs; update dialectic.jobs set payload = '{}' where payload <> '{}'";

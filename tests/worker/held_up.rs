@@ -1,11 +1,11 @@
 //! Errors while writing: they hold up the session or the database that they concern, are seen there, and fail nothing.
 
 use crate::load::*;
+use crate::tmpfs::Tmpfs;
 use dialectic_tests::server::*;
 use dialectic_tests::*;
 use postgres::Client;
 use std::io::Write;
-use std::process::Command;
 use std::time::Duration;
 
 const BLOCKED: &str = "select distinct cause_code || ' ' || session_id from dialectic.blocked \
@@ -129,24 +129,4 @@ fn full_tablespace_holds_up_the_database_and_loses_nothing() {
     assert_sound(&mut client);
     drop(client);
     admin.batch_execute("drop database law with (force)").expect("drop");
-}
-
-/// A small file system in memory, unmounted at the end.
-struct Tmpfs(std::path::PathBuf);
-
-impl Tmpfs {
-    fn mount(at: &std::path::Path, size: &str) -> Tmpfs {
-        std::fs::create_dir(at).expect("a directory");
-        let owner = std::os::unix::fs::MetadataExt::uid(&at.with_file_name("data").metadata().expect("data"));
-        let options = format!("size={size},mode=700,uid={owner}");
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).status();
-        assert!(status.is_ok_and(|status| status.success()), "mount -t tmpfs needs root");
-        Tmpfs(at.to_owned())
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
 }

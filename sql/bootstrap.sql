@@ -35,13 +35,13 @@ begin
         raise exception 'schema "dialectic" is owned by role "%"', pg_get_userbyid(owner)
             using errcode = 'object_not_in_prerequisite_state',
                   detail = 'Its owner could replace what the extension calls with the rights of a superuser.',
-                  hint = format('ALTER SCHEMA dialectic OWNER TO %I;', current_user);
+                  hint = 'DROP SCHEMA dialectic;';
     end if;
     if creators is not null then
         raise exception 'schema "dialectic" lets % create objects in it', creators
             using errcode = 'object_not_in_prerequisite_state',
                   detail = 'They could replace what the extension calls with the rights of a superuser.',
-                  hint = format('REVOKE CREATE ON SCHEMA dialectic FROM %s;', creators);
+                  hint = 'DROP SCHEMA dialectic;';
     end if;
     if exists (select from pg_namespace n where n.nspname = 'dialectic_internal') then
         raise exception 'schema "dialectic_internal" exists'

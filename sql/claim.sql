@@ -100,7 +100,7 @@ begin
         perform _require_read_committed();
     end if;
     if exists (select from claimers c where c.name <> claimer) or exists (select from claims c where c.lease_until < moment) then
-        perform _free_dead_claims(claimer);
+        perform _free_dead_claims(claimer, held);
     end if;
     if lease is null then
         suspects := array(select s.job_id from suspect_jobs s);
@@ -229,8 +229,10 @@ create function _list_claimers() returns trigger
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    insert into claimers (name)
-    select distinct n.claimed_by from new_claims n
+    -- Claims that a dump brought were not lost here.
+    insert into claimers (name, server)
+    select distinct n.claimed_by, case split_part(n.claimed_by, ':', 2) when pg_backend_pid()::text then _server() end
+    from new_claims n
     where n.lease_until is null and not exists (select from claimers c where c.name = n.claimed_by)
     on conflict do nothing;
     return null;
@@ -243,7 +245,7 @@ create trigger _list_claimers
 
 -- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had under
 -- way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
-create function _free_dead_claims(asking text) returns void
+create function _free_dead_claims(asking text, excluded uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -256,6 +258,7 @@ declare
     taken  uuid[];
     busy   text[];
     freed  uuid[];
+    lost   bigint[];
 begin
     if dead = '{}' and not exists (select from claims c where c.lease_until < moment) then
         return;
@@ -274,6 +277,7 @@ begin
         from unnest(taken, takers) as t(job_id, claimed_by)
         join jobs j on j.id = t.job_id
         where j.status = 'processing' and j.claimed_by = t.claimed_by and (j.lease_until is null or j.lease_until < moment)
+          and j.session_id <> all (excluded)
     ),
     quiet as materialized (
         select s.id from sessions s
@@ -282,7 +286,7 @@ begin
         for no key update skip locked
     ),
     gone as (
-        select j.id
+        select j.id, j.claim_id
         from quiet
         join held h on h.session_id = quiet.id
         join jobs j on j.id = h.id
@@ -296,11 +300,11 @@ begin
             turn = greatest(j.turn, _claim_turn())
         from gone
         where j.id = gone.id
-        returning j.id
+        returning j.id, gone.claim_id
     )
-    select array_agg(back.id) into freed from back;
+    select array_agg(back.id), array_agg(back.claim_id) into freed, lost from back;
     if freed is not null then
-        perform _note_lost_claims(freed, void, moment);
+        perform _note_lost_claims(freed, lost, void, moment);
     end if;
 
     perform _close_lost_calls(array(
@@ -309,6 +313,7 @@ begin
         join model_calls o on o.job_id = t.job_id and o.claimed_by = t.claimed_by
         join sessions s on s.id = o.session_id
         where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment) and s.owner <> all (busy)
+          and s.id <> all (excluded)
           and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
         for no key update of o, s skip locked), moment);
 

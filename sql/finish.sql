@@ -330,6 +330,7 @@ begin
     from unnest(job_ids, ids, answers, classes, budgets, notes) as r(job_id, id, text, class, budget, notes)
     where j.id = r.job_id and r.class is null and r.budget is null and r.job_id = any (current);
     if exists (select from unnest(budgets) as budget where budget is not null) then
+        delete from suspect_jobs s where s.job_id = any (current);
         -- Nothing was said: the same is asked again at once, with more room, and no attempt is charged.
         update jobs j
         set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,

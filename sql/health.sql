@@ -120,7 +120,9 @@ begin
         from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
     || array(
         select format('an error holds up %s: %s (SQLSTATE %s, %s since %s)%s',
-                      coalesce('session ' || h.session_id, 'the whole queue'), coalesce(h.message, 'its text is for admins'),
+                      case when h.session_id is null then 'the whole queue'
+                           when h.message is null then 'a session' else 'session ' || h.session_id end,
+                      coalesce(h.message, 'its text is for admins'),
                       h.sqlstate, _some(h.failures, 'failure'), h.since,
                       case when h.hidden > 0 then format('; %s more are held up', _some(h.hidden, 'session')) else '' end)
         from _hold_ups() as h);

@@ -3,26 +3,59 @@
 -- Decides which job is worked alone and when it has failed. Never decides why a claimer died: a job is only suspected, until
 -- its claimer has died three times while it worked on nothing else.
 
--- Jobs were released whose claimer inside the server died: each is worked alone from now on, and one whose claimer died three
--- times while it worked that job alone has failed. A claimer that ended in order, or whose backend lives on, lost nothing.
-create function _note_lost_claims(freed uuid[], void uuid[], moment timestamptz) returns void
+-- The server and timeline of this database: claims of a standby's primary, or of a dump, were not lost here.
+create function _server() returns text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select system_identifier || ' ' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) from pg_control_system()
+$$;
+
+-- Jobs were released whose claimer died on this server: each is worked alone from now on, after a pause that grows with its
+-- losses, so that kills from outside do not meet the same job again. A claimer that ended in order, or whose backend lives
+-- on, lost nothing.
+create function _note_lost_claims(freed uuid[], claim_ids bigint[], void uuid[], moment timestamptz) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    killers uuid[];
+    suspects uuid[];
 begin
-    insert into suspect_jobs as s (job_id, session_id, losses)
-    select j.id, j.session_id, lost.is_alone::integer
-    from claims lost
-    join jobs j on j.id = any (lost.job_ids) and j.id = any (freed)
-    where lost.id = any (void) and lost.lease_until is null
-      and not exists (select from claimers c where c.name = lost.claimed_by and c.has_left)
-      and not (lost.claimed_by like 'run_pending:%' and exists (
-          select from pg_stat_get_activity(null) as a where a.pid::text = split_part(lost.claimed_by, ':', 2)))
-    on conflict (job_id) do update set losses = s.losses + excluded.losses;
+    with suspect as (
+        insert into suspect_jobs as s (job_id, session_id, losses, breaks)
+        -- A claim that is over may list the job too, until it is deleted: the newest one was lost.
+        select distinct on (j.id)
+               j.id, j.session_id, (t.is_alone and not text.is_new)::integer, (t.is_alone and text.is_new)::integer
+        from unnest(freed, claim_ids) as lost(job_id, claim_id)
+        join jobs j on j.id = lost.job_id
+        join claims t on t.id = any (void) and t.lease_until is null and j.id = any (t.job_ids)
+        join claimers c on c.name = t.claimed_by and c.server = _server() and not c.has_left
+        cross join lateral (select exists (
+            select from partials p where p.job_id = j.id and p.claim_id = lost.claim_id) as is_new) as text
+        where not (t.claimed_by like 'run_pending:%' and exists (
+            select from pg_stat_get_activity(null) as a where a.pid::text = split_part(t.claimed_by, ':', 2)))
+          and j.status = any (_ready_statuses())
+        order by j.id, t.id desc
+        on conflict (job_id) do update set losses = s.losses + excluded.losses, breaks = s.breaks + excluded.breaks
+        returning s.job_id
+    )
+    select array_agg(suspect.job_id) into suspects from suspect;
+    update jobs j set run_at = greatest(j.run_at, moment + make_interval(secs => 2 * 5 ^ (s.losses - 1)))
+    from suspect_jobs s
+    where s.job_id = any (suspects) and s.losses in (1, 2) and j.id = s.job_id;
+    perform _fail_killers(suspects, moment);
+end
+$$;
 
-    killers := array(select s.job_id from suspect_jobs s where s.job_id = any (freed) and s.losses >= 3);
+-- A job whose claimer died three times while it worked on nothing else has failed.
+create function _fail_killers(suspects uuid[], moment timestamptz) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    killers uuid[] := array(
+        select s.job_id from suspect_jobs s where s.job_id = any (suspects) and (s.losses >= 3 or s.breaks >= 30));
+begin
     if killers = '{}' then
         return;
     end if;
@@ -54,7 +87,7 @@ begin
         join ready_jobs r on r.job_id = s.job_id
         where r.run_at <= moment and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
           and r.lane <> all (full_lanes || _resting_models(moment))
-        order by r.priority desc, r.turn, r.job_id
+        order by s.losses + s.breaks, r.priority desc, r.turn, r.job_id
         limit 1);
 end
 $$;
@@ -82,13 +115,19 @@ begin
 end
 $$;
 
--- The sessions that have due jobs, for a claimer that tries them one by one after an error.
+-- The sessions that have due jobs, or jobs of claimers that died, for a claimer that tries them one by one after an error.
 create function _due_sessions() returns setof uuid
     language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select r.session_id from ready_jobs r where r.run_at <= _now() group by r.session_id order by min(r.turn) limit 1000
+    select r.session_id from ready_jobs r where r.run_at <= _now() group by r.session_id
+    union
+    select j.session_id
+    from claims c
+    join jobs j on j.id = any (c.job_ids) and j.status = 'processing' and j.claimed_by = c.claimed_by
+    where c.lease_until < _now() or (c.lease_until is null and not _claimer_lives(c.claimed_by))
+    limit 10000
 $$;
 
 -- A claimer ends in order: what it holds is released by the next claim, and counts as no loss.
@@ -97,7 +136,8 @@ create function _leave(claimer text) returns void
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    update claimers c set has_left = true where c.name = claimer
+    update claimers c set has_left = true
+    where c.name in (select k.name from claimers k where k.name = claimer for no key update skip locked)
 $$;
 
 -- Fails claimed jobs that cannot be read or computed, each with the SQLSTATE and the message of its error.

@@ -23,10 +23,12 @@ $$;
 create table claimers (
     name      text        primary key,
     opened_at timestamptz not null default _now(),
+    server    text,
     has_left  boolean     not null default false
 );
 comment on table claimers is 'The claimers inside the server that may hold claims; one that is gone is struck off when its claims are free. Whether it lives its lock says, not this table.';
 
+comment on column claimers.server is 'The server and timeline on which it claimed; null where its claims came with a dump.';
 comment on column claimers.has_left is 'Set by a claimer that ends in order: its claims are released like those of one that died, and count as no loss.';
 
 create table claims (
@@ -45,10 +47,12 @@ comment on column claims.is_alone is 'Whether nothing else was in flight with it
 create table suspect_jobs (
     job_id     uuid    primary key,
     session_id uuid    not null,
-    losses     integer not null default 0
+    losses     integer not null default 0,
+    breaks     integer not null default 0
 );
 comment on table suspect_jobs is 'Jobs whose claimer died while it held them: each is worked alone next. A finished call deletes the row.';
 comment on column suspect_jobs.losses is 'How often its claimer died while it worked this job alone; three losses fail the job.';
+comment on column suspect_jobs.breaks is 'Losses whose call had streamed new text: it came further each time, so only thirty fail the job.';
 
 -- These two are made from the rows of jobs and therefore not dumped.
 create table ready_jobs (

@@ -85,7 +85,7 @@ as $$
               when p.proname in (
                   '_append_partials', '_catalog', '_clocks', '_close_claimer', '_combine', '_document_jobs',
                   '_due_sessions', '_fail_unreadable', '_give_back', '_keep_documents', '_keep_replies',
-                  '_learn_ratios', '_let_go', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
+                  '_learn_ratios', '_leave', '_let_go', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
                   '_plan_children', '_plan_progress', '_plan_roots', '_plan_settle', '_plan_sources',
                   '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_take') then kind = 'admin'
               when p.proname like '\_%' then false
@@ -167,6 +167,30 @@ end
 $$;
 
 revoke all on all routines in schema dialectic, dialectic_internal from public;
+
+-- Default privileges of the installer may have granted something to other roles: only grant_user and grant_admin do.
+do $$
+declare
+    grantee name;
+begin
+    for grantee in
+        select distinct r.rolname
+        from (select c.relacl as acl, c.relowner as owner from pg_class c where c.relnamespace = 'dialectic'::regnamespace
+              union all
+              select p.proacl, p.proowner from pg_proc p
+              where p.pronamespace in ('dialectic'::regnamespace, 'dialectic_internal'::regnamespace)
+              union all
+              select n.nspacl, n.nspowner from pg_namespace n where n.nspname in ('dialectic', 'dialectic_internal')) as o
+        cross join aclexplode(o.acl) as granted
+        join pg_roles r on r.oid = granted.grantee and r.oid <> o.owner
+    loop
+        execute format('revoke all on all tables in schema dialectic from %I', grantee);
+        execute format('revoke all on all sequences in schema dialectic from %I', grantee);
+        execute format('revoke all on all routines in schema dialectic, dialectic_internal from %I', grantee);
+        execute format('revoke all on schema dialectic, dialectic_internal from %I', grantee);
+    end loop;
+end
+$$;
 
 -- The launcher hears of this database when the extension is committed.
 select _tell_worker(null, false);

@@ -39,15 +39,18 @@ begin
         return;
     end if;
     if exists (select from claimers c where c.name <> claimer) then
-        perform _free_dead_claims(claimer);
+        perform _free_dead_claims(claimer, excluded);
     end if;
     suspect := _next_suspect(
         not is_worker, excluded, array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1));
     if suspect is not null then
-        if in_flight = 0 then
-            return query select j.id, j.claim_id, j.session_id, j.kind, true from _claim_alone(claimer, suspect, claim) as j;
+        if in_flight > 0 then
+            return;
         end if;
-        return;
+        return query select j.id, j.claim_id, j.session_id, j.kind, true from _claim_alone(claimer, suspect, claim) as j;
+        if found then
+            return;
+        end if;
     end if;
     return query
         select j.id, j.claim_id, j.session_id, j.kind, false
@@ -91,7 +94,7 @@ end
 $$;
 
 -- Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, null when none is coming.
-create function _next_due(claimer text, with_test_jobs boolean, full_lanes text[]) returns double precision
+create function _next_due(claimer text, with_test_jobs boolean, full_lanes text[], excluded uuid[]) returns double precision
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -110,12 +113,14 @@ begin
         cross join lateral (
             select r.run_at from ready_jobs r
             where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority and r.turn >= floor
+              and r.session_id <> all (excluded)
             order by r.turn
             limit 1) as q
         where (with_test_jobs or not l.is_test) and l.name <> all (full_lanes)
         union all
         (select r.lane, r.run_at from ready_jobs r
          where r.is_delayed and (with_test_jobs or not r.is_test) and r.lane <> all (full_lanes)
+           and r.session_id <> all (excluded)
          order by r.run_at
          limit 100)
         union all

@@ -17,7 +17,7 @@ const FAIL_UNREADABLE: &str = "select dialectic._fail_unreadable($1, $2, $3, $4)
 const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
-const NEXT_DUE: &str = "select dialectic._next_due($1, $2, $3)";
+const NEXT_DUE: &str = "select dialectic._next_due($1, $2, $3, $4)";
 
 /// A job that is ours.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +148,13 @@ pub(crate) fn revoked(claims: &[Claim]) -> Result<HashSet<i64>, Error> {
 }
 
 /// Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, none when none is coming.
-pub(crate) fn next_due(claimer: &str, with_test_jobs: bool, full: Vec<String>) -> Result<Option<f64>, Error> {
-    let args = [claimer.into(), with_test_jobs.into(), full.into()];
+pub(crate) fn next_due(
+    claimer: &str,
+    with_test_jobs: bool,
+    full: Vec<String>,
+    excluded: &HashSet<Uuid>,
+) -> Result<Option<f64>, Error> {
+    let excluded: Vec<Uuid> = excluded.iter().copied().collect();
+    let args = [claimer.into(), with_test_jobs.into(), full.into(), excluded.into()];
     Ok(query(NEXT_DUE, &args, |row| row.get::<f64>(1))?.into_iter().next().flatten())
 }

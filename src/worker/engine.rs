@@ -15,7 +15,7 @@ use crate::settings;
 use crate::store::catalog;
 use crate::worker::calls::{Calls, ClaimId};
 use crate::worker::gate::{Gate, News};
-use crate::worker::hold_up::HoldUps;
+use crate::worker::hold_up::{HoldUps, Scope};
 use crate::worker::in_flight::{InFlight, Kind};
 use crate::worker::news;
 use crate::worker::prepare::Admission;
@@ -89,6 +89,8 @@ pub(crate) struct Engine {
     partial_texts: Vec<(crate::store::claim::Claim, String)>,
     /// Whether the job in flight was claimed to be worked alone.
     is_alone: bool,
+    /// Whether claims may have been revoked since they were last looked at.
+    look_due: bool,
     /// With which of its steps a cycle begins.
     next_step: usize,
     /// When calls look again for money that other claimers may have released.
@@ -113,6 +115,7 @@ impl Engine {
             streaming: VecDeque::new(),
             partial_texts: Vec::new(),
             is_alone: false,
+            look_due: false,
             next_step: 0,
             money_due: Instant::now(),
         })
@@ -128,9 +131,9 @@ impl Engine {
         self.calls.socket()
     }
 
-    /// Whether no job is in flight.
+    /// Whether no job is in flight that could go on.
     pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight.is_empty()
+        self.in_flight.working(&self.unclaimable()) == 0
     }
 
     /// Whether a call waits for money that no call of its own can release.
@@ -182,6 +185,7 @@ impl Engine {
     /// One cycle: at most `most` jobs are claimed; with `look` set, calls whose claim was revoked are cancelled. An error is
     /// returned only where the host raises.
     pub(crate) fn cycle(&mut self, host: &mut impl Host, most: usize, look: bool) -> Result<Report, Problem> {
+        self.look_due |= look;
         self.listen();
         if self.in_flight.count(Kind::Answered) > 0 {
             host.at("answered");
@@ -203,8 +207,9 @@ impl Engine {
             report.is_busy = true;
             return Ok(report);
         }
-        match self.steps(host, most, look, &mut report) {
-            Ok(()) => self.hold_ups.remove(crate::worker::hold_up::Scope::Database),
+        match self.steps(host, most, &mut report) {
+            Ok(true) => self.hold_ups.remove(Scope::Database),
+            Ok(false) => {}
             Err(failed) => self.begin_isolation(host, failed)?,
         }
         if self.isolation.is_none()
@@ -218,34 +223,35 @@ impl Engine {
         Ok(report)
     }
 
-    /// All steps of a cycle, for every session that is not held up.
-    fn steps(&mut self, host: &mut impl Host, most: usize, look: bool, report: &mut Report) -> Result<(), Failed> {
+    /// All steps of a cycle, for every session that is not held up; whether anything was written.
+    fn steps(&mut self, host: &mut impl Host, most: usize, report: &mut Report) -> Result<bool, Failed> {
         let stored_soon =
             [Kind::Answered, Kind::Rendered, Kind::Prepared].into_iter().map(|kind| self.in_flight.count(kind));
         if stored_soon.sum::<usize>() <= FEW_JOBS {
-            let parts = Parts { open: true, keep: true, claim: true, look };
+            let parts = Parts { open: true, keep: true, claim: true, look: self.look_due };
             return self.step(host, &parts, self.room(most), Only::All, report);
         }
         // In this order the threads always have something to do: they call while jobs are claimed, and render while answers
         // are stored. A long cycle ends early, and the next one begins with the step that is left.
         let begun = Instant::now();
-        for nth in 0..STEPS {
-            let parts = Parts { look: look && nth == 0, ..Parts::default() };
-            match self.next_step {
+        let mut has_written = false;
+        for _ in 0..STEPS {
+            let parts = Parts { look: self.look_due, ..Parts::default() };
+            has_written |= match self.next_step {
                 0 => self.step(host, &Parts { open: true, ..parts }, 0, Only::All, report)?,
                 1 => self.step(host, &Parts { claim: true, ..parts }, self.room(most), Only::All, report)?,
                 _ => {
                     self.listen();
-                    self.step(host, &Parts { keep: true, ..parts }, 0, Only::All, report)?;
+                    self.step(host, &Parts { keep: true, ..parts }, 0, Only::All, report)?
                 }
-            }
+            };
             self.next_step = (self.next_step + 1) % STEPS;
             if begun.elapsed() > SHORT {
                 report.is_busy = true;
                 break;
             }
         }
-        Ok(())
+        Ok(has_written)
     }
 
     /// Whether a job only waits for a session that another transaction has locked.
@@ -261,18 +267,18 @@ impl Engine {
 
     /// How many more jobs may be claimed: no more than there are threads for, less those that are ahead of them.
     fn room(&self, most: usize) -> usize {
-        if self.is_alone && !self.is_idle() {
+        if self.is_alone && self.in_flight.working(&self.unclaimable()) > 0 {
             return 0;
         }
         settings::max_concurrent_calls().saturating_sub(self.in_flight.ahead(&self.unclaimable())).min(most)
     }
 
     /// The sessions of which nothing is claimed: another transaction has locked them, or an error holds them up.
-    fn unclaimable(&self) -> HashSet<Uuid> {
+    pub(crate) fn unclaimable(&self) -> HashSet<Uuid> {
         self.busy.iter().copied().chain(self.hold_ups.sessions()).collect()
     }
 
-    /// One transaction.
+    /// One transaction; whether it has written anything.
     fn step(
         &mut self,
         host: &mut impl Host,
@@ -280,7 +286,7 @@ impl Engine {
         room: usize,
         only: Only,
         report: &mut Report,
-    ) -> Result<(), Failed> {
+    ) -> Result<bool, Failed> {
         let room = room.min(self.batch);
         let phase = Cell::new(Phase::Housekeeping);
         let work = || {
@@ -290,8 +296,10 @@ impl Engine {
         match host.transaction(work) {
             Ok((done, took)) => {
                 self.adapt(took.saturating_sub(done.planning), &done, room);
+                self.look_due &= !parts.look;
+                let has_written = done.has_written();
                 self.apply(host, only, done, report);
-                Ok(())
+                Ok(has_written)
             }
             Err(problem) => Err(Failed { problem, phase: phase.get() }),
         }

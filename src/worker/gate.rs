@@ -174,7 +174,10 @@ impl Gate {
                 break;
             }
             let Some((claim, call)) = in_flight.prepared_mut(id) else { continue };
-            if call.waits_for_admission() && !excluded.contains(&claim.session) {
+            if excluded.contains(&claim.session) {
+                continue;
+            }
+            if call.waits_for_admission() {
                 let (provider, model) = (call.model.provider.name.as_str(), call.model.name.as_str());
                 if full.contains(provider) {
                     call.admission = Admission::WaitingForProvider;

@@ -71,10 +71,16 @@ impl HoldUps {
         self.is_changed |= self.held.remove(&scope).is_some();
     }
 
-    /// The database is held up, and so is every session with it.
-    pub(crate) fn forget_sessions(&mut self) {
-        self.held.retain(|scope, _| *scope == Scope::Database);
-        self.is_changed = true;
+    /// How often a session has failed in a row.
+    pub(crate) fn failures(&self, session: Uuid) -> u32 {
+        self.held.get(&Scope::Session(session)).map_or(0, |held| held.failures)
+    }
+
+    /// A session could not be tried: it is tried again after the shortest backoff.
+    pub(crate) fn postpone(&mut self, session: Uuid, now: Instant) {
+        if let Some(held) = self.held.get_mut(&Scope::Session(session)) {
+            held.next_try = held.next_try.max(now + FIRST_BACKOFF);
+        }
     }
 
     pub(crate) fn is_held(&self, session: Uuid) -> bool {

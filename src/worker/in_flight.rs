@@ -178,8 +178,17 @@ impl InFlight {
         self.jobs.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.jobs.len()
+    /// How many jobs go on by themselves: neither their session nor money holds them up.
+    pub(crate) fn working(&self, excluded: &HashSet<Uuid>) -> usize {
+        let waits_for_money = |place: &Place| matches!(place, Place::Prepared(call) if matches!(call.admission, Admission::WaitingForMoney));
+        let goes_on = |job: &&Job| !excluded.contains(&job.claim.session) && !waits_for_money(&job.place);
+        self.jobs.values().filter(goes_on).count()
+    }
+
+    /// The admitted calls of a session.
+    pub(crate) fn admitted(&self, session: Uuid) -> Vec<ClaimId> {
+        let is_admitted = |claim: &Claim, call: &Prepared| claim.session == session && call.is_admitted();
+        self.prepared().filter(|(claim, call)| is_admitted(claim, call)).map(|(claim, _)| claim.id).collect()
     }
 
     /// How many jobs are in a place.

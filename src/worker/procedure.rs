@@ -61,7 +61,13 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
     let mut engine = Engine::new(name)?;
     let mut held_up_since = None;
     loop {
-        let report = engine.cycle(&mut host, left, true)?;
+        let report = match engine.cycle(&mut host, left, true) {
+            Ok(report) => report,
+            Err(problem) => {
+                host.run(|| claim::leave(engine.claimer()))?;
+                return Err(problem.into());
+            }
+        };
         left = left.saturating_sub(report.claimed);
         if report.is_busy {
             held_up_since = None;
@@ -79,7 +85,9 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
             held_up_since = None;
             let full = engine.full_lanes();
             let asked = full.clone();
-            let due = host.run(|| claim::next_due(engine.claimer(), true, asked))?.map(Duration::from_secs_f64);
+            let due = host
+                .run(|| claim::next_due(engine.claimer(), true, asked, &engine.unclaimable()))?
+                .map(Duration::from_secs_f64);
             let room = engine.rest(&full);
             match due.into_iter().chain(room).min().filter(|due| left > 0 && *due <= PATIENCE) {
                 // What is due and was not claimed is held by somebody else.
@@ -94,7 +102,10 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
         };
         signals::wait(rest, Some(engine.socket()));
     }
+    host.run(|| claim::leave(engine.claimer()))?;
     claimer::_close_claimer();
+    // The settings that were pinned end with their transaction.
+    host.commit();
     Ok(())
 }
 
@@ -179,7 +190,10 @@ fn subtransaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Probl
         end(result.is_ok());
         result.map_err(Problem::from)
     })
-    .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, |cause| cause.rethrow())
+    .catch_when(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, move |cause| {
+        end(false);
+        cause.rethrow()
+    })
     .catch_others(move |cause| {
         end(false);
         Err(Problem::from(cause))

@@ -40,7 +40,9 @@ pub extern "C-unwind" fn dialectic_worker_main(arg: pg_sys::Datum) {
         if !board::sit_down(database, pg_sys::MyLatch) {
             return;
         }
+        // The last one is called first; where it fails, the other is still called.
         pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
+        pg_sys::before_shmem_exit(Some(on_leave), pg_sys::Datum::from(0));
     }
     IS_WORKER.store(true, Ordering::Relaxed);
     allow_sockets();
@@ -76,8 +78,12 @@ fn leave() {
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn on_exit(code: core::ffi::c_int, arg: pg_sys::Datum) {
+unsafe extern "C-unwind" fn on_leave(_code: core::ffi::c_int, _arg: pg_sys::Datum) {
     leave();
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_exit(code: core::ffi::c_int, arg: pg_sys::Datum) {
     // SAFETY: the latch is the process's own.
     board::stand_up(arg.value() as u32, unsafe { pg_sys::MyLatch }, code == 0);
 }
@@ -229,9 +235,9 @@ impl Worker {
         let full = engine.full_lanes();
         let asked = full.clone();
         let due = self
-            .transaction(|| claim::next_due(engine.claimer(), false, asked))
-            .ok()
-            .flatten()
+            .transaction(|| claim::next_due(engine.claimer(), false, asked, &engine.unclaimable()))
+            // What cannot be asked now is asked again soon.
+            .unwrap_or(Some(1.0))
             .map(Duration::from_secs_f64);
         let room = engine.rest(&full);
         // With threads all busy, what is due waits for one of them; with none busy, somebody else holds it.

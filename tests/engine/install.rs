@@ -180,3 +180,30 @@ fn dump_is_restored_by_another_superuser() {
     drop(target);
     client.batch_execute("alter role law_install_restorer nosuperuser").expect("no superuser again");
 }
+
+#[test]
+fn default_privileges_of_the_installer_give_nobody_anything() {
+    let database = Database::empty();
+    let mut client = database.connect();
+    drop(database.connect_as("law_install_default"));
+    client
+        .batch_execute(
+            "set client_min_messages = warning; \
+             alter default privileges grant all on tables to law_install_default; \
+             alter default privileges grant execute on functions to law_install_default; \
+             create extension pg_dialectic cascade",
+        )
+        .expect("CREATE EXTENSION");
+    let granted: Vec<String> = column(
+        &mut client,
+        "select c.relname::text from pg_class c where c.relnamespace = 'dialectic'::regnamespace \
+             and c.relkind in ('r', 'v') and has_table_privilege('law_install_default', c.oid, 'select, trigger, truncate') \
+         union all \
+         select p.proname::text from pg_proc p \
+         where p.pronamespace in ('dialectic'::regnamespace, 'dialectic_internal'::regnamespace) \
+             and has_function_privilege('law_install_default', p.oid, 'execute') limit 5",
+        &[],
+    );
+    client.batch_execute("drop owned by law_install_default").expect("the default privileges end");
+    assert_eq!(granted, [] as [String; 0]);
+}

@@ -28,6 +28,7 @@ fn essay_completes_under_a_publication_for_all_tables() {
     hand_over(&mut client);
     let status = "select status from dialectic.sessions where id = $1";
     assert_eq!(one::<String>(&mut client, status, &[&session]), "completed");
+    client.execute("select dialectic.set_config('worker_enabled', 'false')", &[]).expect("off");
     let other = generated(&mut client, &["sim-a"]);
     assert_eq!(one::<i32>(&mut client, "select dialectic.cancel($1)", &[&other]), 1);
     client.execute("delete from dialectic.projects", &[]).expect("all is deleted");

@@ -27,7 +27,7 @@ fn random_kills_fail_no_job() {
         for _ in running..6 {
             essay(&mut client, &["slow", "slow-b"]);
         }
-        std::thread::sleep(Duration::from_millis(random.random_range(0..400)));
+        std::thread::sleep(Duration::from_millis(random.random_range(0..1000)));
         let before = server.beginnings().len();
         if let Some(pid) = worker(&mut client) {
             signal(pid, libc::SIGKILL);

@@ -74,7 +74,9 @@ impl Engine {
     /// Collects the text of calls whose time to be stored has come.
     pub(super) fn collect_partial_texts(&mut self) {
         let now = Instant::now();
-        for _ in self.partial_texts.len()..STREAMS_AT_ONCE.min(self.batch) {
+        let held_up = self.unclaimable();
+        let stored = self.partial_texts.iter().filter(|(claim, _)| !held_up.contains(&claim.session)).count();
+        for _ in stored..STREAMS_AT_ONCE.min(self.batch) {
             if self.streaming.front().is_none_or(|(due, _)| now < *due) {
                 break;
             }
@@ -82,7 +84,9 @@ impl Engine {
             if self.in_flight.calling(id).is_none() {
                 continue;
             }
+            // Text of a session that is held up stays with its call.
             if let Some(claim) = self.in_flight.claim_of(id)
+                && !held_up.contains(&claim.session)
                 && let Some(text) = self.calls.said(id).filter(|text| !text.is_empty())
             {
                 self.partial_texts.push((claim, text));

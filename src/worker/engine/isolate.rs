@@ -10,6 +10,7 @@ use crate::error::Problem;
 use crate::store::claim;
 use crate::worker::calls::ClaimId;
 use crate::worker::hold_up::Scope;
+use crate::worker::prepare::Admission;
 use pgrx::Uuid;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -80,8 +81,13 @@ impl Engine {
         most: usize,
         report: &mut Report,
     ) -> Result<(), Problem> {
-        if self.try_only(host, Only::Session(session), most, report)? {
+        let failures = self.hold_ups.failures(session);
+        let has_written = self.try_only(host, Only::Session(session), most, report)?;
+        if has_written || (self.hold_ups.failures(session) == failures && !self.in_flight.needs_transaction(session)) {
             self.hold_ups.remove(Scope::Session(session));
+        } else {
+            // Another transaction may have locked the session.
+            self.hold_ups.postpone(session, Instant::now());
         }
         // Its unread jobs are tried one by one in the next cycles; nothing else was found to fail.
         if let Some(isolation) = &mut self.isolation {
@@ -90,7 +96,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a transaction for this alone succeeds.
+    /// Whether a transaction for this alone succeeds and writes something.
     fn try_only(
         &mut self,
         host: &mut impl Host,
@@ -100,8 +106,9 @@ impl Engine {
     ) -> Result<bool, Problem> {
         let parts = Parts { open: true, keep: true, claim: true, look: false };
         let room = self.room(most);
-        let Err(Failed { problem, phase }) = self.step(host, &parts, room, only, report) else {
-            return Ok(true);
+        let Failed { problem, phase } = match self.step(host, &parts, room, only, report) {
+            Ok(has_written) => return Ok(has_written),
+            Err(failed) => failed,
         };
         if problem.is_of_the_server() {
             self.hold_up(host, Scope::Database, problem)?;
@@ -168,9 +175,17 @@ impl Engine {
             };
             host.log(&problem, session);
         }
-        if scope == Scope::Database {
-            self.hold_ups.forget_sessions();
-            self.isolation = None;
+        match scope {
+            Scope::Database => self.isolation = None,
+            // A call that cannot be opened must not take the room of one that can.
+            Scope::Session(session) => {
+                for id in self.in_flight.admitted(session) {
+                    let call = self.in_flight.prepared_mut(id).map(|(_, call)| call.withdraw(Admission::Queued));
+                    if let Some(ticket) = call.flatten() {
+                        self.gate.give_back(ticket);
+                    }
+                }
+            }
         }
         Ok(())
     }

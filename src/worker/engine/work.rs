@@ -72,6 +72,10 @@ impl Done {
     pub(super) fn claimed(&self) -> usize {
         self.taken.claims.len()
     }
+
+    pub(super) fn has_written(&self) -> bool {
+        self.claimed() + self.stored.len() + self.opened.open.len() + self.planned + self.partial_texts.len() > 0
+    }
 }
 
 impl Engine {
@@ -225,11 +229,31 @@ impl Engine {
         let of = |work: Work| -> Vec<Claim> { unread.iter().filter(|claim| claim.work == work).copied().collect() };
         done.drafts = request::drafts(&of(Work::Call))?;
         done.sources = document::sources(&of(Work::Render))?;
+        self.note_missing(&unread, done)?;
         done.read.extend(unread.iter().map(|claim| claim.id));
         // A model that was added together with a job of its own is known before that job is prepared.
         news::accept();
         done.news.add(read_news()?);
         stop_inside("reading");
+        Ok(())
+    }
+
+    /// Jobs of which nothing was found are no longer claimed, or a row that they are made from is missing.
+    fn note_missing(&self, unread: &[Claim], done: &mut Done) -> Result<(), Error> {
+        let read: HashSet<ClaimId> = done
+            .drafts
+            .iter()
+            .map(|(claim, _)| claim.id)
+            .chain(done.sources.iter().map(|(claim, _)| claim.id))
+            .collect();
+        let missing: Vec<Claim> = unread.iter().filter(|claim| !read.contains(&claim.id)).copied().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let revoked = claim::revoked(&missing)?;
+        let problem = || Problem::from(Error::Unreadable("a row that the job is made from is missing".to_owned()));
+        let lacking = missing.into_iter().filter(|claim| !revoked.contains(&claim.id));
+        done.drafts.extend(lacking.map(|claim| (claim, Err(problem()))));
         Ok(())
     }
 
@@ -248,7 +272,7 @@ impl Engine {
         if room == 0 {
             return Ok(());
         }
-        let in_flight = self.in_flight.len() - done.stored.len();
+        let in_flight = self.in_flight.working(&excluded).saturating_sub(done.stored.len());
         let narrow = self.gate.lanes(|| self.in_flight.before_admission(&excluded));
         let payers = self.in_flight.payers_waiting();
         done.taken = claim::take(&self.claimer, room, in_flight, &excluded, &narrow, payers)?;

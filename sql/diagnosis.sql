@@ -83,7 +83,7 @@ create view blocked with (security_invoker) as
     left join lateral (
         select * from held_up e
         where (e.session_id is null or e.session_id = j.session_id)
-          and (j.status = 'processing' or (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job))
+          and ((j.status = 'processing' and j.lease_until is null) or (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job))
         order by e.session_id nulls last
         limit 1) as h on true
     where (waits.for_money or h.sqlstate is not null

@@ -78,9 +78,6 @@ as $$
 declare
     moment timestamptz := _now();
 begin
-    if not exists (select from suspect_jobs) then
-        return null;
-    end if;
     return (
         select r.job_id
         from suspect_jobs s

@@ -41,8 +41,10 @@ begin
     if exists (select from claimers c where c.name <> claimer) then
         perform _free_dead_claims(claimer, excluded);
     end if;
-    suspect := _next_suspect(
-        not is_worker, excluded, array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1));
+    if exists (select from suspect_jobs) then
+        suspect := _next_suspect(
+            not is_worker, excluded, array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1));
+    end if;
     if suspect is not null then
         if in_flight > 0 then
             return;

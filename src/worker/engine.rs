@@ -270,7 +270,10 @@ impl Engine {
         if self.is_alone && self.in_flight.working(&self.unclaimable()) > 0 {
             return 0;
         }
-        settings::max_concurrent_calls().saturating_sub(self.in_flight.ahead(&self.unclaimable())).min(most)
+        let excluded = self.unclaimable();
+        // What is read in the next transaction does not take the room of what is prepared meanwhile.
+        let ahead = self.in_flight.ahead(&excluded).max(self.in_flight.unread_count(&excluded));
+        settings::max_concurrent_calls().saturating_sub(ahead).min(most)
     }
 
     /// The sessions of which nothing is claimed: another transaction has locked them, or an error holds them up.

@@ -247,15 +247,19 @@ impl InFlight {
         self.at(Kind::Claimed).filter(|(claim, _)| claim.session == session).map(|(claim, _)| claim.id).collect()
     }
 
-    /// How many jobs are ahead of those that are claimed next. Jobs of busy sessions and jobs that wait for their provider or
+    /// How many jobs are being prepared or wait for a thread, ahead of those that are claimed next. Jobs of busy sessions and jobs that wait for their provider or
     /// for money are not: they would leave threads without work.
     pub(crate) fn ahead(&self, busy: &HashSet<Uuid>) -> usize {
-        let unread = self.at(Kind::Claimed).filter(|(claim, _)| !busy.contains(&claim.session)).count();
         let goes = |claim: &Claim, prepared: &Prepared| {
             prepared.is_next() && prepared.payer.is_none() && !busy.contains(&claim.session)
         };
         let prepared = self.prepared().filter(|(claim, prepared)| goes(claim, prepared)).count();
-        unread + self.count(Kind::Preparing) + prepared + self.count(Kind::Rendering)
+        self.count(Kind::Preparing) + prepared + self.count(Kind::Rendering)
+    }
+
+    /// How many jobs are claimed and not read yet; those of busy sessions are not counted.
+    pub(crate) fn unread_count(&self, busy: &HashSet<Uuid>) -> usize {
+        self.at(Kind::Claimed).filter(|(claim, _)| !busy.contains(&claim.session)).count()
     }
 
     /// How many calls of each provider are claimed and not admitted; those of busy sessions are not counted.

@@ -67,7 +67,7 @@ fn assert_safe(client: &mut Client) {
     let disabled: Vec<String> = column(
         client,
         &format!(
-            "select t.tgname::text from pg_trigger t where t.tgenabled <> 'O' and t.tgrelid in (select c.oid {tables})"
+            "select t.tgname::text from pg_trigger t where t.tgenabled not in ('O', 'A') and t.tgrelid in (select c.oid {tables})"
         ),
         &[],
     );

@@ -122,3 +122,22 @@ fn retry_completes_a_session_whose_payload_is_readable_again() {
     work(&mut client);
     assert_eq!(status(&mut client, broken), "completed");
 }
+
+#[test]
+fn job_fails_when_a_row_that_it_is_made_from_is_missing() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let broken: Uuid = one(&mut client, "select dialectic.run('x', models => '{sim-a}', through => 'thesis')", &[]);
+    client
+        .batch_execute(
+            "create function public.swallow() returns trigger language plpgsql as $$ begin return null; end $$; \
+             create trigger swallow before insert on dialectic.resources for each row \
+                 when (new.resource_type = 'assembled_json') execute function public.swallow()",
+        )
+        .expect("a trigger");
+    hand_over(&mut database.connect());
+    assert_eq!(status(&mut client, broken), "failed");
+    let (class, sqlstate, message) = failure(&mut client, broken);
+    assert_eq!((class.as_str(), sqlstate.as_str()), ("internal", "XX001"));
+    assert!(message.contains("missing"), "{message}");
+}

@@ -82,6 +82,26 @@ fn raising_trigger_on_all_rows_fails_nothing() {
 }
 
 #[test]
+fn held_up_session_does_not_stop_others_after_a_restart() {
+    let (server, mut client) = Server::serving("");
+    model(&mut client, "slow", "100");
+    let held = essay(&mut client, &["slow"]);
+    in_flight(&mut client, 1);
+    raise_on(&mut client, &format!("old.session_id = '{held}'"));
+    soon("the session is held up", || !problems(&mut client).is_empty());
+    // Its claim is dead now, and cannot be released.
+    server.stop("immediate");
+    server.start();
+    client = server.connect("law");
+    let free: Vec<Uuid> = (0..4).map(|_| essay(&mut client, &["sim-a", "sim-b"])).collect();
+    soon("the others complete", || free.iter().all(|id| status(&mut client, *id) == "completed"));
+    soon("the session is held up again", || problems(&mut client).iter().any(|p| p.contains(&held.to_string())));
+    client.batch_execute("drop trigger boom on dialectic.jobs").expect("drop");
+    within(LONGEST_BACKOFF, "the session goes on", || status(&mut client, held) == "completed");
+    assert_sound(&mut client);
+}
+
+#[test]
 fn error_text_of_another_owner_is_not_shown() {
     let (server, mut client) = Server::serving("");
     client.batch_execute("create role other login; select dialectic.grant_user('other')").expect("a user");

@@ -15,7 +15,7 @@ use crate::worker::in_flight::{Kind, Place};
 use crate::worker::news;
 use crate::worker::prepare::{Admission, Preparing};
 use dialectic_core::provider::Class;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 impl Engine {
@@ -72,10 +72,17 @@ impl Engine {
     /// Sorts admitted calls by what became of them; returns those that are open.
     fn apply_opened(&mut self, opened: Opened, tried: &HashSet<ClaimId>, busy: &HashSet<pgrx::Uuid>) -> Vec<ClaimId> {
         let mut open = Vec::new();
+        // A job that was cancelled and retried may be in flight under two claims: only the newest one is the job's.
+        let mut newest: HashMap<pgrx::Uuid, ClaimId> = HashMap::new();
+        for id in tried {
+            if let Some(claim) = self.in_flight.claim_of(*id) {
+                newest.entry(claim.job).and_modify(|last| *last = (*last).max(*id)).or_insert(*id);
+            }
+        }
         for id in self.in_flight.ids(Kind::Prepared).collect::<Vec<_>>() {
             let Some((claim, prepared)) = self.in_flight.prepared_mut(id) else { continue };
             let mut ticket = None;
-            if opened.open.contains(&claim.job) && tried.contains(&id) {
+            if opened.open.contains(&claim.job) && newest.get(&claim.job) == Some(&id) {
                 open.push(id);
             } else if let Some(payer) = opened.short.get(&claim.job) {
                 ticket = prepared.withdraw(Admission::WaitingForMoney);

@@ -25,7 +25,7 @@ $$;
 -- to run_pending. Where a job is to be worked alone, nothing is claimed until nothing is in flight, and then that job.
 create function _take(
     claimer text, room integer, in_flight integer, claim uuid, excluded uuid[], narrow text[], rooms integer[], poor text[]
-) returns table (job_id uuid, claim_id bigint, session_id uuid, kind text, is_alone boolean)
+) returns table (job_id uuid, claim_id bigint, session_id uuid, kind text, lane text, is_alone boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -49,13 +49,14 @@ begin
         if in_flight > 0 then
             return;
         end if;
-        return query select j.id, j.claim_id, j.session_id, j.kind, true from _claim_alone(claimer, suspect, claim) as j;
+        return query
+            select j.id, j.claim_id, j.session_id, j.kind, j.lane, true from _claim_alone(claimer, suspect, claim) as j;
         if found then
             return;
         end if;
     end if;
     return query
-        select j.id, j.claim_id, j.session_id, j.kind, false
+        select j.id, j.claim_id, j.session_id, j.kind, j.lane, false
         from _claim(claimer, room, null, not is_worker, claim, excluded, narrow, rooms, poor) as j
         order by j.turn, j.id;
 end

@@ -149,7 +149,7 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
     use pg_sys::XactEvent::{XACT_EVENT_PARALLEL_PRE_COMMIT, XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE};
     // Deferred triggers run after those three.
     if ![XACT_EVENT_PARALLEL_PRE_COMMIT, XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE].contains(&event) {
-        CALLS.with_borrow_mut(Vec::clear);
+        let _ = CALLS.try_with(|calls| calls.borrow_mut().clear());
     }
 }
 
@@ -162,7 +162,7 @@ unsafe extern "C-unwind" fn on_subtransaction_end(
 ) {
     // Numbers of subtransactions grow: what began in this one or below it has this number or a higher one.
     if event == pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB {
-        CALLS.with_borrow_mut(|calls| calls.retain(|call| call.subtransaction < ended));
+        let _ = CALLS.try_with(|calls| calls.borrow_mut().retain(|call| call.subtransaction < ended));
     }
 }
 

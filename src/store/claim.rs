@@ -5,10 +5,11 @@ use crate::api::clock::_uuid_v7;
 use crate::error::{Error, Problem};
 use dialectic_core::provider::storable;
 use pgrx::Uuid;
+use pgrx::spi::SpiHeapTupleData;
 use std::collections::HashSet;
 
 const TAKE: &str =
-    "select job_id, claim_id, session_id, kind, is_alone from dialectic._take($1, $2, $3, $4, $5, $6, $7, $8)";
+    "select job_id, claim_id, session_id, kind, lane, is_alone from dialectic._take($1, $2, $3, $4, $5, $6, $7, $8)";
 const OF_JOB: &str = "select id, claim_id, session_id, kind from dialectic.jobs \
      where id operator(pg_catalog.=) $1 and claim_id is not null";
 const DUE_SESSIONS: &str = "select dialectic._due_sessions()";
@@ -57,7 +58,8 @@ pub(crate) type Read<T> = (Claim, Result<T, Problem>);
 pub(crate) struct Taken {
     /// The row of `claims` that lists it, where anything was.
     pub(crate) batch: Option<Uuid>,
-    pub(crate) claims: Vec<Claim>,
+    /// Each claim with the queue that its job stood in.
+    pub(crate) claims: Vec<(Claim, String)>,
     /// Whether it is one job that is worked alone, because an earlier claim of it was lost.
     pub(crate) is_alone: bool,
 }
@@ -89,18 +91,19 @@ pub(crate) fn take(
     ];
     let mut is_alone = false;
     let claims = query(TAKE, &args, |row| {
-        is_alone |= must::<bool>(row, 5)?;
-        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
+        is_alone |= must::<bool>(row, 6)?;
+        Ok((read(row)?, must(row, 5)?))
     })?;
     Ok(Taken { batch: Some(batch), claims, is_alone })
 }
 
 /// The claim of one job, if it is claimed.
 pub(crate) fn of_job(job: Uuid) -> Result<Option<Claim>, Error> {
-    let claims = query(OF_JOB, &[job.into()], |row| {
-        Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
-    })?;
-    Ok(claims.into_iter().next())
+    Ok(query(OF_JOB, &[job.into()], read)?.into_iter().next())
+}
+
+fn read(row: &SpiHeapTupleData) -> Result<Claim, pgrx::spi::Error> {
+    Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
 }
 
 /// Notes that a claimer ends in order.

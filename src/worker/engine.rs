@@ -265,15 +265,16 @@ impl Engine {
         has_thread && self.in_flight.prepared().any(|(claim, prepared)| prepared.is_next() && is_free(claim.session))
     }
 
-    /// How many more jobs may be claimed: no more than there are threads for, less those that are ahead of them.
+    /// How many more jobs may be claimed: as many as there are threads, and as many again, because what is claimed now is
+    /// read in the next transaction and prepared after it.
     fn room(&self, most: usize) -> usize {
         if self.is_alone && self.in_flight.working(&self.unclaimable()) > 0 {
             return 0;
         }
         let excluded = self.unclaimable();
-        // What is read in the next transaction does not take the room of what is prepared meanwhile.
-        let ahead = self.in_flight.ahead(&excluded).max(self.in_flight.unread_count(&excluded));
-        settings::max_concurrent_calls().saturating_sub(ahead).min(most)
+        let ahead = self.in_flight.ahead(&excluded) + self.in_flight.unread_count(&excluded);
+        let threads = settings::max_concurrent_calls();
+        (2 * threads).saturating_sub(ahead).min(threads).min(most)
     }
 
     /// The sessions of which nothing is claimed: another transaction has locked them, or an error holds them up.

@@ -3,7 +3,7 @@
 //! Holds a claimer's copy of the catalog and of the clocks, and what its own calls have used of every limit. Several claimers of one
 //! database share the clocks, not the counts. Never touches the database, never starts a call.
 
-use crate::store::catalog::{Catalog, Clock, Model};
+use crate::store::catalog::{Catalog, Clock, Model, Provider};
 use crate::worker::in_flight::{InFlight, Kind};
 use crate::worker::prepare::{Admission, Prepared};
 use dialectic_core::limits::{Allowance, Limits, Ticket, Wait};
@@ -152,6 +152,15 @@ impl Gate {
             Some(fallback) if (is_last_attempt || self.is_shut(model)) && !self.is_shut(fallback) => Some(fallback),
             _ => Some(model),
         }
+    }
+
+    /// The provider that limits how many jobs of a queue may be called.
+    pub(crate) fn limiting(&self, queue: &str) -> Option<Arc<Provider>> {
+        if self.watched.is_empty() {
+            return None;
+        }
+        let provider = &self.answering(queue, false)?.provider;
+        self.watched.contains(&provider.name).then(|| Arc::clone(provider))
     }
 
     fn is_shut(&self, model: &Model) -> bool {

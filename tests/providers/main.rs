@@ -25,4 +25,5 @@ mod shapes;
 mod storms;
 mod strictness;
 mod trust;
+mod unstored;
 mod writing;

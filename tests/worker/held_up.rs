@@ -118,6 +118,46 @@ fn error_text_of_another_owner_is_not_shown() {
     assert_eq!(column::<String>(&mut other, BLOCKED, &[]), Vec::<String>::new());
 }
 
+/// Essays that a cause holds up, and that complete once it is over; the problem shows the SQLSTATE.
+fn held_up_until(client: &mut Client, sqlstate: &str, end: impl FnOnce(&mut Client)) {
+    soon("the database is held up", || problems(client).iter().any(|problem| problem.contains(sqlstate)));
+    let failed = "select count(*) from dialectic.jobs where status in ('failed', 'retry_loop_failed')";
+    assert_eq!(one::<i64>(client, failed, &[]), 0);
+    end(client);
+    all_completed(client, LONGEST_BACKOFF);
+    soon("nothing is a problem", || problems(client).is_empty());
+    let outcomes: Vec<String> = column(client, "select distinct outcome from dialectic.model_calls", &[]);
+    assert_eq!(outcomes, ["answered"], "no answer was lost");
+    let attempts: i32 = one(client, "select max(attempt_count) from dialectic.jobs", &[]);
+    assert_eq!(attempts, 1);
+}
+
+#[test]
+fn lock_timeout_holds_up_and_fails_nothing() {
+    let (server, mut client) = Server::serving("");
+    model(&mut client, "slow", "300");
+    essay(&mut client, &["slow"]);
+    in_flight(&mut client, 1);
+    let mut other = server.connect("law");
+    other.batch_execute("begin; lock table dialectic.jobs in exclusive mode").expect("a lock");
+    held_up_until(&mut client, "55P03", |_| other.batch_execute("rollback").expect("no lock"));
+}
+
+#[test]
+fn read_only_server_holds_up_and_fails_nothing() {
+    let (_server, mut client) = Server::serving("");
+    model(&mut client, "slow", "300");
+    essay(&mut client, &["slow"]);
+    in_flight(&mut client, 1);
+    let set = |client: &mut Client, value: &str| {
+        client.batch_execute(&format!("alter system set default_transaction_read_only = {value}")).expect("a setting");
+        client.execute("select pg_reload_conf()", &[]).expect("a reload");
+    };
+    client.batch_execute("set default_transaction_read_only = off").expect("this connection writes");
+    set(&mut client, "on");
+    held_up_until(&mut client, "25006", |client| set(client, "off"));
+}
+
 #[test]
 fn full_tablespace_holds_up_the_database_and_loses_nothing() {
     let server = Server::with("");

@@ -61,6 +61,23 @@ fn role_set_for_a_database_does_not_keep_the_worker_from_starting() {
     completes(&mut inside, session, "the worker starts");
 }
 
+#[test]
+fn session_authorization_set_for_a_database_does_not_reach_the_worker() {
+    let server = Server::with("");
+    let mut client = server.connect("postgres");
+    client.batch_execute("create role nobody").expect("a role");
+    client.batch_execute("create database authorized").expect("a database");
+    client.batch_execute("alter database authorized set session_authorization = nobody").expect("a setting");
+    let mut inside = server.connect("authorized");
+    inside
+        .batch_execute(
+            "set session authorization postgres; set client_min_messages = warning; create extension pg_dialectic cascade",
+        )
+        .expect("the extension");
+    let session: Uuid = one(&mut inside, "select dialectic.run('As whom?', '{sim-a}', process => 'essay')", &[]);
+    completes(&mut inside, session, "the worker has its own rights");
+}
+
 /// What the worker has set while it stores an answer, by name; the database has these settings.
 fn seen_by_the_worker(server: &Server, settings: &[(&str, &str)], names: &[&str]) -> Vec<String> {
     let mut client = server.connect("postgres");

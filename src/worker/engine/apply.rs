@@ -53,7 +53,9 @@ impl Engine {
         }
         self.is_alone |= done.taken.is_alone;
         if let Some(batch) = done.taken.batch {
-            self.in_flight.claim(batch, done.taken.claims);
+            let gate = &self.gate;
+            let claims = done.taken.claims.into_iter().map(|(claim, queue)| (claim, gate.limiting(&queue)));
+            self.in_flight.claim(batch, claims);
         }
         self.is_alone &= !self.in_flight.is_empty();
         if claimed > 0 {

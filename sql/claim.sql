@@ -106,7 +106,7 @@ begin
         suspects := array(select s.job_id from suspect_jobs s);
     end if;
     if exists (select from unfunded_jobs u where u.is_due) then
-        perform _resume_due();
+        perform _resume_due(held);
     end if;
     floor := _claim_floor();
     if poor <> '{}' then

@@ -112,13 +112,15 @@ begin
 end
 $$;
 
--- The sessions that have due jobs, or jobs of claimers that died, for a claimer that tries them one by one after an error.
+-- The sessions that have due jobs, jobs of claimers that died, or jobs that money has come back for, for a claimer that tries them one by one after an error.
 create function _due_sessions() returns setof uuid
     language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select r.session_id from ready_jobs r where r.run_at <= _now() group by r.session_id
+    union
+    select u.session_id from unfunded_jobs u where u.is_due
     union
     select j.session_id
     from claims c

@@ -290,20 +290,24 @@ begin
     -- One that somebody is pausing or setting going just now is left to him.
     update unfunded_jobs u set is_due = true
     where u.job_id in (select k.job_id from unfunded_jobs k where k.job_id = any (ids) for no key update skip locked);
-    perform _resume_due();
+    perform _resume_due('{}');
     if exists (select from unfunded_jobs u where u.job_id = any (ids) and u.is_due) then
         perform _tell_worker(null, false);
     end if;
 end
 $$;
 
--- Sets going what is due, but for what is in sessions that somebody holds.
-create function _resume_due() returns void
+-- Resumes jobs for which there is money now; not those of excluded sessions, nor of sessions that another transaction has locked.
+create function _resume_due(excluded uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     perform _resume_funded(array(
-        select u.job_id from unfunded_jobs u join sessions s on s.id = u.session_id where u.is_due for no key update of s skip locked));
+        select u.job_id
+        from unfunded_jobs u
+        join sessions s on s.id = u.session_id
+        where u.is_due and u.session_id <> all (excluded)
+        for no key update of s skip locked));
 end
 $$;

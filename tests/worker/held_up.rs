@@ -118,6 +118,31 @@ fn error_text_of_another_owner_is_not_shown() {
     assert_eq!(column::<String>(&mut other, BLOCKED, &[]), Vec::<String>::new());
 }
 
+#[test]
+fn session_that_cannot_be_resumed_does_not_stop_others() {
+    let (server, mut client) = Server::serving("");
+    add_model(&mut client, "free", "{}");
+    let priced = "select dialectic.add_model('priced', 'simulator', output_price => 0.01)";
+    client.execute(priced, &[]).expect("a model");
+    client.execute("select dialectic.open_wallet('role:postgres', 0)", &[]).expect("a wallet");
+    let held = essay(&mut client, &["priced"]);
+    let paused = "select count(*) from dialectic.jobs where status = 'paused_nsf'";
+    soon("it waits for money", || one::<i64>(&mut client, paused, &[]) == 1);
+    // Another transaction holds the session while the money comes, so that the next claim resumes its job.
+    let mut other = server.connect("law");
+    other.batch_execute("begin").expect("begin");
+    other.execute("select from dialectic.sessions where id = $1 for update", &[&held]).expect("a lock");
+    raise_on(&mut client, &format!("old.session_id = '{held}'"));
+    client.execute("select dialectic.top_up('role:postgres', 1000000, 'more')", &[]).expect("money");
+    other.batch_execute("rollback").expect("rollback");
+    let free: Vec<Uuid> = (0..4).map(|_| essay(&mut client, &["free"])).collect();
+    soon("the others complete", || free.iter().all(|id| status(&mut client, *id) == "completed"));
+    soon("the session is held up", || problems(&mut client).iter().any(|p| p.contains(&held.to_string())));
+    client.batch_execute("drop trigger boom on dialectic.jobs").expect("drop");
+    within(LONGEST_BACKOFF, "the session goes on", || status(&mut client, held) == "completed");
+    assert_sound(&mut client);
+}
+
 /// Essays that a cause holds up, and that complete once it is over; the problem shows the SQLSTATE.
 fn held_up_until(client: &mut Client, sqlstate: &str, end: impl FnOnce(&mut Client)) {
     soon("the database is held up", || problems(client).iter().any(|problem| problem.contains(sqlstate)));

@@ -1,7 +1,8 @@
 //! No more calls at once than a provider and a model take, and none before the time that a provider asked for.
 
 use crate::ground::*;
-use dialectic_tests::fake_provider::{Act, Provider};
+use dialectic_tests::fake_provider::{Act, Latch, Provider};
+use dialectic_tests::server::soon;
 use dialectic_tests::*;
 use std::time::Duration;
 
@@ -27,6 +28,24 @@ fn a_provider_and_a_model_never_see_more_calls_at_once_than_they_take() {
     assert_eq!(provider.most_at_once(""), 5, "the limit of the provider is kept, and used");
     assert_eq!(column::<String>(&mut client, OUTCOMES, &[]), ["80 answered"]);
     assert_sound(&mut client);
+}
+
+#[test]
+fn no_more_jobs_are_claimed_than_their_provider_takes() {
+    let (_server, mut client) = own(LOOPBACK, &[]);
+    let (provider, latch) = (Provider::start(), Latch::default());
+    provider.script("narrow", vec![Act::text("In time.").held(0, &latch)]);
+    chat(&mut client, "narrow", &provider, ", max_concurrency => 2");
+    // Other calls keep the worker claiming while those of the provider are not read yet.
+    let other = calls(&mut client, "sim-a", 2000);
+    soon("the worker is busy", || one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]) > 100);
+    let session = calls(&mut client, "narrow", 20);
+    soon("the provider is busy", || provider.under_way("narrow") == 2);
+    soon("the other calls are over", || jobs(&mut client, other) == ["2000 completed 1"]);
+    assert_eq!(jobs(&mut client, session), ["18 pending 0", "2 processing 0"]);
+    latch.lift();
+    worked(&mut client);
+    assert_eq!(jobs(&mut client, session), ["20 completed 1"]);
 }
 
 #[test]

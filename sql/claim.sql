@@ -273,7 +273,7 @@ begin
     -- A session whose lock somebody holds, or the wallet of its owner, is left for the next claim: a claim waits for nobody.
     busy := _busy_wallets(array(select j.session_id from jobs j where j.id = any (taken)));
     with held as materialized (
-        select j.id, j.session_id
+        select j.id, j.session_id, j.claim_id
         from unnest(taken, takers) as t(job_id, claimed_by)
         join jobs j on j.id = t.job_id
         where j.status = 'processing' and j.claimed_by = t.claimed_by and (j.lease_until is null or j.lease_until < moment)
@@ -290,7 +290,7 @@ begin
         from quiet
         join held h on h.session_id = quiet.id
         join jobs j on j.id = h.id
-        where j.status = 'processing' and (j.lease_until is null or j.lease_until < moment)
+        where j.status = 'processing' and j.claim_id = h.claim_id and (j.lease_until is null or j.lease_until < moment)
         order by j.id
         for no key update of j skip locked
     ),

@@ -126,6 +126,11 @@ as $$
     from claims c
     join jobs j on j.id = any (c.job_ids) and j.status = 'processing' and j.claimed_by = c.claimed_by
     where c.lease_until < _now() or (c.lease_until is null and not _claimer_lives(c.claimed_by))
+    union
+    select o.session_id
+    from claims c
+    join model_calls o on o.job_id = any (c.job_ids) and o.outcome = 'open' and o.claimed_by = c.claimed_by
+    where c.lease_until < _now() or (c.lease_until is null and not _claimer_lives(c.claimed_by))
     limit 10000
 $$;
 

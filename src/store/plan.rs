@@ -62,6 +62,12 @@ pub(crate) struct Stored {
 }
 
 impl Planned {
+    /// The jobs of which anything was found.
+    pub(crate) fn jobs(&self) -> HashSet<Uuid> {
+        let settled = self.outcomes.iter().map(|outcome| outcome.job);
+        settled.chain(self.left.iter().copied()).chain(self.unplannable.iter().map(|(job, _)| *job)).collect()
+    }
+
     /// Inserts the children and moves the plans to where they go.
     pub(crate) fn store(self) -> Result<Stored, Error> {
         self.children.insert()?;

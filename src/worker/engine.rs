@@ -66,6 +66,13 @@ pub(crate) struct Report {
     pub(crate) backoff: Option<Duration>,
 }
 
+/// A transaction that succeeded.
+struct Succeeded {
+    has_written: bool,
+    /// Whether it did anything for a job.
+    has_tried: bool,
+}
+
 /// A transaction that failed.
 struct Failed {
     problem: Problem,
@@ -87,8 +94,10 @@ pub(crate) struct Engine {
     streaming: VecDeque<(Instant, ClaimId)>,
     /// Text of calls that is not stored yet.
     partial_texts: Vec<(crate::store::claim::Claim, String)>,
-    /// Whether the job in flight was claimed to be worked alone.
-    is_alone: bool,
+    /// The job in flight that was claimed to be worked alone.
+    alone: Option<ClaimId>,
+    /// How many searches in a row have not found the cause of an error.
+    fruitless_searches: u32,
     /// Whether claims may have been revoked since they were last looked at.
     look_due: bool,
     /// With which of its steps a cycle begins.
@@ -114,7 +123,8 @@ impl Engine {
             gate,
             streaming: VecDeque::new(),
             partial_texts: Vec::new(),
-            is_alone: false,
+            alone: None,
+            fruitless_searches: 0,
             look_due: false,
             next_step: 0,
             money_due: Instant::now(),
@@ -162,7 +172,8 @@ impl Engine {
 
     /// The queues of which nothing more may be claimed now.
     pub(crate) fn full_lanes(&self) -> Vec<String> {
-        let lanes = self.gate.lanes(|| self.in_flight.before_admission(&self.busy));
+        let excluded = self.unclaimable();
+        let lanes = self.gate.lanes(|| self.in_flight.before_admission(&excluded));
         lanes.into_iter().filter(|(_, room)| *room == 0).map(|(lane, _)| lane).collect()
     }
 
@@ -196,7 +207,8 @@ impl Engine {
             self.in_flight.retry_unfunded();
             self.money_due = now + MONEY_INTERVAL;
         }
-        self.admit();
+        let due_session = self.hold_ups.due_session(now);
+        self.admit(due_session);
         let mut report = Report::default();
         if let Some(rest) = self.hold_ups.database_rest(now) {
             report.backoff = Some(rest);
@@ -208,12 +220,18 @@ impl Engine {
             return Ok(report);
         }
         match self.steps(host, most, &mut report) {
-            Ok(true) => self.hold_ups.remove(Scope::Database),
-            Ok(false) => {}
+            Ok(has_written) => {
+                self.fruitless_searches = 0;
+                if has_written || !self.in_flight.waits_for_transaction() {
+                    self.hold_ups.remove(Scope::Database);
+                } else {
+                    self.hold_ups.postpone(Scope::Database, Instant::now());
+                }
+            }
             Err(failed) => self.begin_isolation(host, failed)?,
         }
         if self.isolation.is_none()
-            && let Some(session) = self.hold_ups.due_session(now)
+            && let Some(session) = due_session
         {
             self.retry_session(host, session, most, &mut report)?;
         }
@@ -229,7 +247,7 @@ impl Engine {
             [Kind::Answered, Kind::Rendered, Kind::Prepared].into_iter().map(|kind| self.in_flight.count(kind));
         if stored_soon.sum::<usize>() <= FEW_JOBS {
             let parts = Parts { open: true, keep: true, claim: true, look: self.look_due };
-            return self.step(host, &parts, self.room(most), Only::All, report);
+            return Ok(self.step(host, &parts, self.room(most), Only::All, report)?.has_written);
         }
         // In this order the threads always have something to do: they call while jobs are claimed, and render while answers
         // are stored. A long cycle ends early, and the next one begins with the step that is left.
@@ -244,7 +262,8 @@ impl Engine {
                     self.listen();
                     self.step(host, &Parts { keep: true, ..parts }, 0, Only::All, report)?
                 }
-            };
+            }
+            .has_written;
             self.next_step = (self.next_step + 1) % STEPS;
             if begun.elapsed() > SHORT {
                 report.is_busy = true;
@@ -268,10 +287,10 @@ impl Engine {
     /// How many more jobs may be claimed: as many as there are threads, and as many again, because what is claimed now is
     /// read in the next transaction and prepared after it.
     fn room(&self, most: usize) -> usize {
-        if self.is_alone && self.in_flight.working(&self.unclaimable()) > 0 {
+        let excluded = self.unclaimable();
+        if self.alone.is_some_and(|id| self.in_flight.is_working(id, &excluded)) {
             return 0;
         }
-        let excluded = self.unclaimable();
         let ahead = self.in_flight.ahead(&excluded) + self.in_flight.unread_count(&excluded);
         let threads = settings::max_concurrent_calls();
         (2 * threads).saturating_sub(ahead).min(threads).min(most)
@@ -282,7 +301,7 @@ impl Engine {
         self.busy.iter().copied().chain(self.hold_ups.sessions()).collect()
     }
 
-    /// One transaction; whether it has written anything.
+    /// One transaction.
     fn step(
         &mut self,
         host: &mut impl Host,
@@ -290,7 +309,7 @@ impl Engine {
         room: usize,
         only: Only,
         report: &mut Report,
-    ) -> Result<bool, Failed> {
+    ) -> Result<Succeeded, Failed> {
         let room = room.min(self.batch);
         let phase = Cell::new(Phase::Housekeeping);
         let work = || {
@@ -301,11 +320,15 @@ impl Engine {
             Ok((done, took)) => {
                 self.adapt(took.saturating_sub(done.planning), &done, room);
                 self.look_due &= !parts.look;
-                let has_written = done.has_written();
+                let succeeded = Succeeded { has_written: done.has_written(), has_tried: done.has_tried() };
                 self.apply(host, only, done, report);
-                Ok(has_written)
+                Ok(succeeded)
             }
-            Err(problem) => Err(Failed { problem, phase: phase.get() }),
+            Err(problem) => {
+                // What it had read of the tables that are cached is lost with it.
+                news::forget();
+                Err(Failed { problem, phase: phase.get() })
+            }
         }
     }
 

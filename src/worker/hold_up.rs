@@ -71,14 +71,9 @@ impl HoldUps {
         self.is_changed |= self.held.remove(&scope).is_some();
     }
 
-    /// How often a session has failed in a row.
-    pub(crate) fn failures(&self, session: Uuid) -> u32 {
-        self.held.get(&Scope::Session(session)).map_or(0, |held| held.failures)
-    }
-
-    /// A session could not be tried: it is tried again after the shortest backoff.
-    pub(crate) fn postpone(&mut self, session: Uuid, now: Instant) {
-        if let Some(held) = self.held.get_mut(&Scope::Session(session)) {
+    /// It could not be tried, so nothing is known of its cause: it is tried again after the shortest backoff.
+    pub(crate) fn postpone(&mut self, scope: Scope, now: Instant) {
+        if let Some(held) = self.held.get_mut(&scope) {
             held.next_try = held.next_try.max(now + FIRST_BACKOFF);
         }
     }
@@ -100,10 +95,10 @@ impl HoldUps {
         })
     }
 
-    /// A session that is to be tried again now.
+    /// The session that is to be tried again now: the one that has waited longest.
     pub(crate) fn due_session(&self, now: Instant) -> Option<Uuid> {
-        self.sessions()
-            .find(|session| self.held.get(&Scope::Session(*session)).is_some_and(|held| held.next_try <= now))
+        let due = self.sessions().filter_map(|session| Some((self.held.get(&Scope::Session(session))?.next_try, session)));
+        due.filter(|(next_try, _)| *next_try <= now).min().map(|(_, session)| session)
     }
 
     /// How long until something is tried again.

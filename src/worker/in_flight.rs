@@ -1,7 +1,7 @@
 //! The jobs that a claimer has in flight: one map from claim to the place where the job is.
 //!
-//! A job is in exactly one place, and `advance` is the only way to another. Everything that is counted, cancelled or held up
-//! is read from this map. Never decides what happens next, never touches the database and never starts a thread.
+//! A job is in exactly one place, and `advance` is the only way to another. Never decides what happens next, never touches
+//! the database and never starts a thread.
 
 use crate::error::Problem;
 use crate::store::catalog::{Model, Provider};
@@ -104,6 +104,20 @@ pub(crate) struct Job {
     reads: u8,
 }
 
+impl Job {
+    /// Whether neither its session nor money holds it up.
+    fn is_working(&self, excluded: &HashSet<Uuid>) -> bool {
+        let waits_for_money =
+            matches!(&self.place, Place::Prepared(call) if matches!(call.admission, Admission::WaitingForMoney));
+        !excluded.contains(&self.claim.session) && !waits_for_money
+    }
+
+    /// Whether only a transaction takes it from its place.
+    fn waits_for_transaction(&self) -> bool {
+        !matches!(self.place, Place::Preparing(_) | Place::Calling(_) | Place::Rendering)
+    }
+}
+
 /// All jobs in flight.
 #[derive(Default)]
 pub(crate) struct InFlight {
@@ -152,9 +166,9 @@ impl InFlight {
         }
     }
 
-    /// A job is done with; returns what it was in.
-    pub(crate) fn finish(&mut self, id: ClaimId) -> Option<Place> {
-        let job = self.jobs.remove(&id)?;
+    /// A job is done with.
+    pub(crate) fn finish(&mut self, id: ClaimId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
         self.by_place.remove(&(job.place.kind(), job.arrived, id));
         self.counts[job.place.kind() as usize] -= 1;
         self.unstored_bytes -= job.place.unstored_bytes();
@@ -165,7 +179,6 @@ impl InFlight {
                 self.finished_batches.push(job.batch);
             }
         }
-        Some(job.place)
     }
 
     /// A job could not be read, or its model is not known. After a few times that is its place; until then it is read again.
@@ -176,15 +189,14 @@ impl InFlight {
         self.advance(id, if is_last { Place::Unreadable(problem) } else { Place::Claimed });
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
     /// How many jobs go on by themselves: neither their session nor money holds them up.
     pub(crate) fn working(&self, excluded: &HashSet<Uuid>) -> usize {
-        let waits_for_money = |place: &Place| matches!(place, Place::Prepared(call) if matches!(call.admission, Admission::WaitingForMoney));
-        let goes_on = |job: &&Job| !excluded.contains(&job.claim.session) && !waits_for_money(&job.place);
-        self.jobs.values().filter(goes_on).count()
+        self.jobs.values().filter(|job| job.is_working(excluded)).count()
+    }
+
+    /// Whether a job is in flight and goes on by itself.
+    pub(crate) fn is_working(&self, id: ClaimId, excluded: &HashSet<Uuid>) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.is_working(excluded))
     }
 
     /// The admitted calls of a session.
@@ -240,8 +252,12 @@ impl InFlight {
 
     /// Whether a session has a job in a place that only a transaction takes it from.
     pub(crate) fn needs_transaction(&self, session: Uuid) -> bool {
-        let waits = |job: &Job| !matches!(job.place, Place::Preparing(_) | Place::Calling(_) | Place::Rendering);
-        self.jobs.values().any(|job| job.claim.session == session && waits(job))
+        self.jobs.values().any(|job| job.claim.session == session && job.waits_for_transaction())
+    }
+
+    /// Whether any job is in such a place.
+    pub(crate) fn waits_for_transaction(&self) -> bool {
+        self.jobs.values().any(Job::waits_for_transaction)
     }
 
     /// The claims of a session that are not read yet.
@@ -249,8 +265,8 @@ impl InFlight {
         self.at(Kind::Claimed).filter(|(claim, _)| claim.session == session).map(|(claim, _)| claim.id).collect()
     }
 
-    /// How many jobs are being prepared or wait for a thread, ahead of those that are claimed next. Jobs of busy sessions and jobs that wait for their provider or
-    /// for money are not: they would leave threads without work.
+    /// How many jobs will need a thread soon. Jobs of busy sessions and jobs that wait for their provider or for money do
+    /// not count: they would leave threads without work.
     pub(crate) fn ahead(&self, busy: &HashSet<Uuid>) -> usize {
         let goes = |claim: &Claim, prepared: &Prepared| {
             prepared.is_next() && prepared.payer.is_none() && !busy.contains(&claim.session)

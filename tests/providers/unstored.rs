@@ -50,3 +50,32 @@ fn no_call_is_opened_while_64_mib_of_answers_wait_to_be_stored() {
     assert_eq!(column::<String>(&mut client, OUTCOMES, &[]), [format!("{} answered", ANSWERS + 1)]);
     assert_sound(&mut client);
 }
+
+#[test]
+fn streamed_text_that_cannot_be_stored_holds_up_its_session_alone() {
+    let (server, mut client) = own(LOOPBACK, &[]);
+    let (provider, latch) = (Provider::start(), Latch::default());
+    provider.script("streamed", vec![Act::text("one two three four").held(2, &latch)]);
+    chat(&mut client, "streamed", &provider, "");
+    client
+        .batch_execute(
+            "create function public.boom() returns trigger language plpgsql as $$ begin raise exception 'boom'; end $$; \
+             create trigger boom before insert on dialectic.partials for each row execute function public.boom()",
+        )
+        .expect("a trigger");
+    let held = calls(&mut client, "streamed", 1);
+    let problems = "select problems::text from dialectic.health()";
+    soon("the session is held up", || one::<String>(&mut client, problems, &[]).contains(&held.to_string()));
+    let free = calls(&mut client, "sim-a", 1);
+    let status = "select status from dialectic.sessions where id = $1";
+    soon("another session completes", || one::<String>(&mut client, status, &[&free]) == "completed");
+    assert!(server.said("boom").len() <= 2, "logged once per minute");
+    client.batch_execute("drop trigger boom on dialectic.partials").expect("drop");
+    latch.lift();
+    within(std::time::Duration::from_secs(60), "the session goes on", || {
+        one::<String>(&mut client, status, &[&held]) == "completed"
+    });
+    soon("nothing is a problem", || one::<String>(&mut client, problems, &[]) == "{}");
+    assert_eq!(column::<String>(&mut client, OUTCOMES, &[]), ["2 answered"]);
+    assert_sound(&mut client);
+}

@@ -12,6 +12,7 @@ mod fairness;
 mod full_wal;
 mod funds;
 mod held_up;
+mod hold_up_ends;
 mod holding;
 mod idling;
 mod killers;

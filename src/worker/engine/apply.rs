@@ -51,13 +51,15 @@ impl Engine {
         if stored > 0 {
             host.at("between_batches");
         }
-        self.is_alone |= done.taken.is_alone;
+        if done.taken.is_alone {
+            self.alone = done.taken.claims.first().map(|(claim, _)| claim.id);
+        }
         if let Some(batch) = done.taken.batch {
             let gate = &self.gate;
             let claims = done.taken.claims.into_iter().map(|(claim, queue)| (claim, gate.limiting(&queue)));
             self.in_flight.claim(batch, claims);
         }
-        self.is_alone &= !self.in_flight.is_empty();
+        self.alone = self.alone.filter(|id| self.in_flight.claim_of(*id).is_some());
         if claimed > 0 {
             host.at("claimed");
         }

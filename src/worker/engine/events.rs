@@ -11,6 +11,7 @@ use crate::worker::http::Route;
 use crate::worker::in_flight::{Calling, Place};
 use crate::worker::prepare::{Admission, Prepared, Preparing};
 use dialectic_core::provider::Class;
+use pgrx::Uuid;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,7 @@ impl Engine {
         self.in_flight.advance(id, Place::Answered(Box::new(reply)));
     }
 
-    /// Text of a call that broke off is stored yet, because the next call continues it. An answer is stored as a whole.
+    /// Keeps the last text of a call that broke off, because the next call continues it. A whole answer replaces it.
     fn note_last_text(&mut self, claim: Claim, text: Option<String>, reply: &Reply) {
         if reply.class.is_none() {
             self.partial_texts.retain(|(of, _)| of.id != claim.id);
@@ -102,10 +103,12 @@ impl Engine {
         });
     }
 
-    /// Admits calls for which there are threads; those that would wait long for their provider are given back.
-    pub(super) fn admit(&mut self) {
+    /// Admits calls for which there are threads, also of a held-up session that is to be tried now; those that would wait
+    /// long for their provider are given back.
+    pub(super) fn admit(&mut self, due_session: Option<Uuid>) {
         let free = self.free_threads();
-        let excluded = self.unclaimable();
+        let mut excluded = self.unclaimable();
+        excluded.retain(|session| Some(*session) != due_session);
         let throttled = self.gate.admit(&mut self.in_flight, &excluded, free);
         if throttled.is_empty() {
             return;

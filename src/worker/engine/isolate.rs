@@ -5,14 +5,14 @@
 //! database where every session meets it.
 
 use super::work::{Parts, Phase};
-use super::{Engine, Failed, Host, Report};
+use super::{Engine, Failed, Host, Report, Succeeded};
 use crate::error::Problem;
 use crate::store::claim;
 use crate::worker::calls::ClaimId;
 use crate::worker::hold_up::Scope;
 use crate::worker::prepare::Admission;
 use pgrx::Uuid;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Instant;
 
 /// This many sessions must fail, and none succeed, before an error is taken to concern the whole database.
@@ -31,11 +31,18 @@ pub(super) enum Only {
     Claim(ClaimId),
 }
 
+/// This many searches in a row that find no cause hold up the whole database.
+const MOST_FRUITLESS_SEARCHES: u32 = 2;
+
 /// A search for the cause of an error.
 pub(super) struct Isolation {
+    /// The error, where a transaction for everything met it.
+    problem: Option<Problem>,
     left: VecDeque<Only>,
     failed: Vec<(Uuid, Problem)>,
     has_succeeded: bool,
+    /// Whether a job or a session was found that fails.
+    has_found: bool,
 }
 
 impl Engine {
@@ -48,13 +55,16 @@ impl Engine {
             Ok(due) => due,
             Err(problem) => return self.hold_up(host, Scope::Database, problem),
         };
-        let sessions =
-            self.in_flight.sessions().into_iter().filter(|session| self.in_flight.needs_transaction(*session));
+        let streaming: HashSet<Uuid> = self.partial_texts.iter().map(|(claim, _)| claim.session).collect();
+        let waits = |session: &Uuid| self.in_flight.needs_transaction(*session) || streaming.contains(session);
+        let sessions = self.in_flight.sessions().into_iter().filter(waits);
         let mut sessions: Vec<Uuid> = sessions.chain(due).filter(|session| !self.hold_ups.is_held(*session)).collect();
         sessions.sort_unstable();
         sessions.dedup();
         let left = [Only::Housekeeping].into_iter().chain(sessions.into_iter().map(Only::Session)).collect();
-        self.isolation = Some(Isolation { left, failed: Vec::new(), has_succeeded: false });
+        let problem = Some(failed.problem);
+        self.isolation =
+            Some(Isolation { problem, left, failed: Vec::new(), has_succeeded: false, has_found: false });
         Ok(())
     }
 
@@ -63,9 +73,10 @@ impl Engine {
         let Some(only) = self.isolation.as_mut().and_then(|isolation| isolation.left.pop_front()) else {
             return self.end_isolation(host);
         };
-        let has_work = self.try_only(host, only, most, report)?;
+        let succeeded = self.try_only(host, only, most, report)?;
         if let Some(isolation) = &mut self.isolation {
-            isolation.has_succeeded |= has_work && only != Only::Housekeeping;
+            let has_written = succeeded.is_some_and(|succeeded| succeeded.has_written);
+            isolation.has_succeeded |= has_written && only != Only::Housekeeping;
             if !isolation.has_succeeded && isolation.failed.len() >= MOST_FAILED_SESSIONS {
                 return self.end_isolation(host);
             }
@@ -81,13 +92,12 @@ impl Engine {
         most: usize,
         report: &mut Report,
     ) -> Result<(), Problem> {
-        let failures = self.hold_ups.failures(session);
-        let has_written = self.try_only(host, Only::Session(session), most, report)?;
-        if has_written || (self.hold_ups.failures(session) == failures && !self.in_flight.needs_transaction(session)) {
-            self.hold_ups.remove(Scope::Session(session));
-        } else {
-            // Another transaction may have locked the session.
-            self.hold_ups.postpone(session, Instant::now());
+        match self.try_only(host, Only::Session(session), most, report)? {
+            Some(succeeded) if succeeded.has_tried || !self.in_flight.needs_transaction(session) => {
+                self.hold_ups.remove(Scope::Session(session));
+            }
+            // Another transaction may have locked the session, or its provider has no room.
+            _ => self.hold_ups.postpone(Scope::Session(session), Instant::now()),
         }
         // Its unread jobs are tried one by one in the next cycles; nothing else was found to fail.
         if let Some(isolation) = &mut self.isolation {
@@ -96,23 +106,27 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a transaction for this alone succeeds and writes something.
+    /// Runs a transaction for this alone; none where it failed.
     fn try_only(
         &mut self,
         host: &mut impl Host,
         only: Only,
         most: usize,
         report: &mut Report,
-    ) -> Result<bool, Problem> {
-        let parts = Parts { open: true, keep: true, claim: true, look: false };
+    ) -> Result<Option<Succeeded>, Problem> {
+        let look = self.look_due && only == Only::Housekeeping;
+        let parts = Parts { open: true, keep: true, claim: true, look };
         let room = self.room(most);
         let Failed { problem, phase } = match self.step(host, &parts, room, only, report) {
-            Ok(has_written) => return Ok(has_written),
+            Ok(succeeded) => return Ok(Some(succeeded)),
             Err(failed) => failed,
         };
         if problem.is_of_the_server() {
             self.hold_up(host, Scope::Database, problem)?;
-            return Ok(false);
+            return Ok(None);
+        }
+        if let Some(isolation) = &mut self.isolation {
+            isolation.has_found = true;
         }
         let is_of_the_job = phase == Phase::Reading && !problem.may_pass();
         match only {
@@ -129,7 +143,7 @@ impl Engine {
                 }
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// One of the unread jobs of a session cannot be read: each is tried alone.
@@ -140,7 +154,13 @@ impl Engine {
     }
 
     fn try_again(&mut self, only: Only) {
-        let new = || Isolation { left: VecDeque::new(), failed: Vec::new(), has_succeeded: true };
+        let new = || Isolation {
+            problem: None,
+            left: VecDeque::new(),
+            failed: Vec::new(),
+            has_succeeded: true,
+            has_found: true,
+        };
         self.isolation.get_or_insert_with(new).left.push_back(only);
     }
 
@@ -153,6 +173,13 @@ impl Engine {
 
     fn end_isolation(&mut self, host: &mut impl Host) -> Result<(), Problem> {
         let Some(mut isolation) = self.isolation.take() else { return Ok(()) };
+        if let Some(problem) = isolation.problem.filter(|_| !isolation.has_found) {
+            // It may have passed. If it is met again, nothing tells whose it is.
+            self.fruitless_searches += 1;
+            if self.fruitless_searches >= MOST_FRUITLESS_SEARCHES {
+                return self.hold_up(host, Scope::Database, problem);
+            }
+        }
         let is_of_all = !isolation.has_succeeded && isolation.failed.len() >= FAILED_SESSIONS;
         match isolation.failed.pop().filter(|_| is_of_all) {
             Some((_, problem)) => self.hold_up(host, Scope::Database, problem),

@@ -45,7 +45,7 @@ pub(super) struct Done {
     /// Jobs that were read; those that could not be come with the reason.
     pub(super) drafts: Vec<Read<Draft>>,
     pub(super) sources: Vec<Read<document::Source>>,
-    /// Claims that were read or planned, whatever came of it: those of which nothing else is said are gone.
+    /// Claims that were read or planned. One that appears in no other field is no longer ours.
     pub(super) read: HashSet<ClaimId>,
     /// Plans that are left for another transaction.
     pub(super) left: HashSet<ClaimId>,
@@ -75,6 +75,13 @@ impl Done {
 
     pub(super) fn has_written(&self) -> bool {
         self.claimed() + self.stored.len() + self.opened.open.len() + self.planned + self.partial_texts.len() > 0
+    }
+}
+
+impl Done {
+    /// Whether anything was done for a job, written or not.
+    pub(super) fn has_tried(&self) -> bool {
+        self.has_written() || self.tried.len() + self.read.len() > 0
     }
 }
 
@@ -200,6 +207,9 @@ impl Engine {
         phase.set(Phase::Reading);
         let begun = Instant::now();
         let planned = plan::plan_jobs(&plans)?;
+        let found = planned.jobs();
+        let lacking = self.lacking(plans.iter().filter(|claim| !found.contains(&claim.job)).copied().collect())?;
+        done.unplannable = lacking;
         phase.set(Phase::Writing);
         let outcome = planned.store()?;
         done.planning += begun.elapsed();
@@ -246,21 +256,27 @@ impl Engine {
             .map(|(claim, _)| claim.id)
             .chain(done.sources.iter().map(|(claim, _)| claim.id))
             .collect();
-        let missing: Vec<Claim> = unread.iter().filter(|claim| !read.contains(&claim.id)).copied().collect();
+        let missing = unread.iter().filter(|claim| !read.contains(&claim.id)).copied().collect();
+        done.drafts.extend(self.lacking(missing)?.into_iter().map(|(claim, problem)| (claim, Err(problem))));
+        Ok(())
+    }
+
+    /// Those of these claims that are still ours, although nothing was found of their jobs.
+    fn lacking(&self, missing: Vec<Claim>) -> Result<Vec<(Claim, Problem)>, Error> {
         if missing.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let revoked = claim::revoked(&missing)?;
         let problem = || Problem::from(Error::Unreadable("a row that the job is made from is missing".to_owned()));
-        let lacking = missing.into_iter().filter(|claim| !revoked.contains(&claim.id));
-        done.drafts.extend(lacking.map(|claim| (claim, Err(problem()))));
-        Ok(())
+        let ours = missing.into_iter().filter(|claim| !revoked.contains(&claim.id));
+        Ok(ours.map(|claim| (claim, problem())).collect())
     }
 
     /// Claims due jobs; they are read in the next transaction.
     fn claim(&self, room: usize, only: Only, done: &mut Done) -> Result<(), Error> {
         let mut excluded = self.unclaimable();
         excluded.extend(&done.busy);
+        let in_flight = self.in_flight.working(&excluded).saturating_sub(done.stored.len());
         match only {
             Only::All => {}
             Only::Session(session) => {
@@ -272,7 +288,6 @@ impl Engine {
         if room == 0 {
             return Ok(());
         }
-        let in_flight = self.in_flight.working(&excluded).saturating_sub(done.stored.len());
         let narrow = self.gate.lanes(|| self.in_flight.before_admission(&excluded));
         let payers = self.in_flight.payers_waiting();
         done.taken = claim::take(&self.claimer, room, in_flight, &excluded, &narrow, payers)?;

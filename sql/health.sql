@@ -92,7 +92,8 @@ begin
         case when library_version <> extension_version
              then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
                          library_version, extension_version) end,
-        (select format('%s jobs belong to claimers that are gone; %s', count(*),
+        (select format('%s %s to claimers that are gone; %s', _some(count(*), 'job'),
+                       case count(*) when 1 then 'belongs' else 'belong' end,
                        case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
                             then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
                             else 'the next claim frees them' end)
@@ -119,13 +120,15 @@ begin
                       case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end)
         from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
     || array(
-        select format('an error holds up %s: %s (SQLSTATE %s, %s since %s)%s',
+        select format('an error holds up %s: %s (SQLSTATE %s, %s since %s)',
                       case when h.session_id is null then 'the whole queue'
                            when h.message is null then 'a session' else 'session ' || h.session_id end,
-                      coalesce(h.message, 'its text is for admins'),
-                      h.sqlstate, _some(h.failures, 'failure'), h.since,
-                      case when h.hidden > 0 then format('; %s more are held up', _some(h.hidden, 'session')) else '' end)
-        from _hold_ups() as h);
+                      coalesce(h.message, 'its owner and admins see the message'),
+                      h.sqlstate, _some(h.failures, 'failure'), h.since)
+        from _hold_ups() as h)
+    || array(
+        select format('errors hold up %s more', _some(h.hidden, 'session'))
+        from _hold_ups() as h where h.hidden > 0 limit 1);
 end
 $$;
 comment on function health() is 'The state of the engine in one row; problems has an element for each thing that is wrong, and is empty when all is well.';

@@ -1,7 +1,7 @@
 -- Jobs that harm whoever works on them: those that cannot be read, and those whose claimer died.
 --
--- Decides which job is worked alone and when it has failed. Never decides why a claimer died: a job is only suspected, until
--- its claimer has died three times while it worked on nothing else.
+-- Decides which job is worked alone and when it has failed: after three losses while it was alone, or thirty where it
+-- had streamed new text each time. Never decides why a claimer died.
 
 -- The server and timeline of this database: claims of a standby's primary, or of a dump, were not lost here.
 create function _server() returns text
@@ -47,7 +47,7 @@ begin
 end
 $$;
 
--- A job whose claimer died three times while it worked on nothing else has failed.
+-- Fails jobs whose claimer died too often while it worked on nothing else.
 create function _fail_killers(suspects uuid[], moment timestamptz) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -65,8 +65,9 @@ begin
     set status = 'failed', status_before = null, completed_at = moment,
         error_details = jsonb_build_object(
             'class', 'internal', 'sqlstate', 'XX000', 'at', moment,
-            'message', 'the process that worked on this job died three times while it worked on nothing else')
-    where j.id = any (killers);
+            'message', format('the process that worked on this job alone died %s times', s.losses + s.breaks))
+    from suspect_jobs s
+    where j.id = any (killers) and s.job_id = j.id;
 end
 $$;
 
@@ -144,8 +145,9 @@ as $$
     where c.name in (select k.name from claimers k where k.name = claimer for no key update skip locked)
 $$;
 
--- Fails claimed jobs that cannot be read or computed, each with the SQLSTATE and the message of its error.
-create function _fail_unreadable(job_ids uuid[], claim_ids bigint[], sqlstates text[], messages text[]) returns void
+-- Fails claimed jobs that cannot be read or computed, each with the SQLSTATE, the message and the hint of its error.
+create function _fail_unreadable(job_ids uuid[], claim_ids bigint[], sqlstates text[], messages text[], hints text[])
+    returns void
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -157,8 +159,9 @@ begin
     update jobs j
     set status = 'failed', status_before = null, claim_id = null, claimed_by = null, lease_until = null, completed_at = moment,
         attempt_count = j.attempt_count + 1,
-        error_details = jsonb_build_object('class', 'internal', 'sqlstate', r.sqlstate, 'message', r.message, 'at', moment)
-    from unnest(job_ids, sqlstates, messages) as r(job_id, sqlstate, message)
+        error_details = jsonb_strip_nulls(jsonb_build_object(
+            'class', 'internal', 'sqlstate', r.sqlstate, 'message', r.message, 'hint', r.hint, 'at', moment))
+    from unnest(job_ids, sqlstates, messages, hints) as r(job_id, sqlstate, message, hint)
     where j.id = r.job_id and j.id = any (current);
 end
 $$;

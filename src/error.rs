@@ -167,9 +167,7 @@ impl Error {
             Error::Unreadable(_) => {
                 (ERRCODE_DATA_CORRUPTED, None, "SELECT * FROM dialectic.self_check() lists what else is broken.")
             }
-            Error::Gone(_) => {
-                (ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, None, "This function is for run_pending and the worker.")
-            }
+            Error::Gone(_) => (ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, None, "Try again."),
             Error::OtherSchema { schema, library, .. } => (
                 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 Some(format!(

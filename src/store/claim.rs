@@ -14,7 +14,7 @@ const OF_JOB: &str = "select id, claim_id, session_id, kind from dialectic.jobs 
      where id operator(pg_catalog.=) $1 and claim_id is not null";
 const DUE_SESSIONS: &str = "select dialectic._due_sessions()";
 const LEAVE: &str = "select dialectic._leave($1)";
-const FAIL_UNREADABLE: &str = "select dialectic._fail_unreadable($1, $2, $3, $4)";
+const FAIL_UNREADABLE: &str = "select dialectic._fail_unreadable($1, $2, $3, $4, $5)";
 const LET_GO: &str = "select dialectic._let_go($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
@@ -124,7 +124,9 @@ pub(crate) fn fail_unreadable(failures: &[(&Claim, &Problem)]) -> Result<(), Err
     let (jobs, ids): (Vec<Uuid>, Vec<i64>) = failures.iter().map(|(claim, _)| (claim.job, claim.id)).unzip();
     let sqlstates: Vec<&str> = failures.iter().map(|(_, problem)| problem.sqlstate()).collect();
     let messages: Vec<String> = failures.iter().map(|(_, problem)| storable(problem.message.clone())).collect();
-    query(FAIL_UNREADABLE, &[jobs.into(), ids.into(), sqlstates.into(), messages.into()], |_| Ok(())).map(drop)
+    let hints: Vec<Option<&str>> = failures.iter().map(|(_, problem)| problem.hint.as_deref()).collect();
+    let args = [jobs.into(), ids.into(), sqlstates.into(), messages.into(), hints.into()];
+    query(FAIL_UNREADABLE, &args, |_| Ok(())).map(drop)
 }
 
 /// Strikes off batches of which nothing is held any more.

@@ -159,7 +159,7 @@ fn show_hold_ups(database: u32, engine: &mut Engine) {
     board::show_hold_ups(database, &shown);
 }
 
-/// The name of the database, which may have been changed since the worker began.
+/// The name of the database, read once: a database that has a worker cannot be renamed.
 fn database_name() -> String {
     thread_local! {
         static NAME: std::cell::RefCell<String> = const { std::cell::RefCell::new(String::new()) };
@@ -262,18 +262,18 @@ impl Host for Worker {
     }
 
     fn log(&mut self, problem: &Problem, session: Option<pgrx::Uuid>) {
-        let what = session.map_or_else(|| "everything".to_owned(), |session| format!("session {session}"));
+        let of = session.map_or_else(String::new, |session| format!(" in session {session}"));
         ErrorReport::new(
             PgSqlErrorCode::ERRCODE_WARNING,
             format!(
-                "pg_dialectic worker of database \"{}\" cannot go on with {what}: {} (SQLSTATE {})",
+                "pg_dialectic worker of database \"{}\" is held up by an error{of}: {} (SQLSTATE {})",
                 self.name,
                 problem.message,
                 problem.sqlstate()
             ),
             "dialectic",
         )
-        .set_hint("SELECT problems FROM dialectic.health() shows whether it is over; nothing has been lost.")
+        .set_hint("SELECT unnest(problems) FROM dialectic.health() shows whether it is over; nothing has been lost.")
         .report(PgLogLevel::LOG);
     }
 

@@ -48,7 +48,7 @@ fn raising_trigger_holds_up_its_session_alone() {
     assert!(shown[0].contains(&held.to_string()) && shown[0].contains("P0001"), "{shown:?}");
     soon("it was tried more than once", || problems(&mut client).iter().any(|p| p.contains("3 failures")));
     // Its messages differ by the job they name, not more often than that.
-    let logged = server.said("cannot go on with session").len();
+    let logged = server.said("is held up by an error in session").len();
     assert!((1..=3).contains(&logged), "{logged} lines");
     assert!(server.log().contains("worker of database \"law\""), "the log names the database");
 

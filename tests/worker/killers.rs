@@ -19,7 +19,7 @@ fn job_status(client: &mut Client, job: Uuid) -> String {
 }
 
 #[test]
-fn job_that_kills_its_claimer_fails_and_the_63_beside_it_complete() {
+fn job_that_kills_its_claimer_three_times_fails() {
     let (server, mut client) = Server::serving("");
     for name in ["healthy", "killer"] {
         model(&mut client, name, "600000");

@@ -54,7 +54,7 @@ fn job_that_kills_its_claimer_three_times_fails() {
     });
     assert_eq!(job_status(&mut client, killer), "failed");
     let details: String = one(&mut client, "select error_details::text from dialectic.jobs where id = $1", &[&killer]);
-    assert!(details.contains("internal") && details.contains("three times"), "{details}");
+    assert!(details.contains("internal") && details.contains("3 times"), "{details}");
     let completed: i64 = one(
         &mut client,
         "select count(*) from dialectic.jobs where model = 'healthy' and kind = 'execute' and status = 'completed'",

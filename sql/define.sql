@@ -144,7 +144,7 @@ as $$
         union
         select t.name, t.body
         from used,
-             lateral regexp_matches(used.body, '\{%-?\s*(?:include|extends|import|from)\s+["'']([a-z0-9_]+)["'']', 'g') as reference,
+             lateral regexp_matches(used.body, E'\\{%-?\\s*(?:include|extends|import|from)\\s+["'']([a-z0-9_]+)["'']', 'g') as reference,
              _current_prompts t
         where t.name = reference[1]
     )

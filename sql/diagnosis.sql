@@ -21,9 +21,9 @@ create view blocked with (security_invoker) as
            end as cause_code,
            case
                when h.sqlstate is not null then format(
-                   'an error holds up %s, and is tried again: %s (SQLSTATE %s, %s since %s)',
-                   case when h.session_id is null then 'the whole queue' else 'its session' end,
-                   coalesce(h.message, 'its text is for admins'), h.sqlstate, _some(h.failures, 'failure'), h.since)
+                   'an error holds up %s, which is tried again%s (SQLSTATE %s, %s%s)',
+                   case when h.is_of_all then 'the whole queue' else 'its session' end,
+                   ': ' || h.message, h.sqlstate, _some(h.failures, 'failure'), ' since ' || h.since)
                when j.status = 'paused_user' then 'paused by a person; resume() lets it go on'
                when j.status = 'paused_nsf' then coalesce((
                    select w.problem || '; ' || w.hint from unfunded_jobs u, _want_of_funds(u) as w where u.job_id = j.id), 'no funds; resume() tries again')
@@ -82,9 +82,9 @@ create view blocked with (security_invoker) as
     -- Only what would run is held up; what waits for other jobs waits for those.
     left join lateral (
         select * from held_up e
-        where (e.session_id is null or e.session_id = j.session_id)
+        where (e.is_of_all or e.session_id = j.session_id)
           and ((j.status = 'processing' and j.lease_until is null) or (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job))
-        order by e.session_id nulls last
+        order by e.is_of_all
         limit 1) as h on true
     where (waits.for_money or h.sqlstate is not null
            or not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end))

@@ -1,18 +1,19 @@
 -- The state of the engine in one row, and what errors hold up. Read only.
 
--- What errors hold up, as the worker sees it. The text of an error may quote rows of its session: it is for the owner of that
--- session and for admins; others see that there is an error, and which.
+-- What errors hold up, as the worker sees it. The message of an error may quote rows of its session: only the owner of that
+-- session and admins see message, session and time. Others see the SQLSTATE and how often it was met.
 create function _hold_ups()
-    returns table (session_id uuid, sqlstate text, message text, failures bigint, since timestamptz, hidden bigint)
+    returns table (
+        is_of_all boolean, session_id uuid, sqlstate text, message text, failures bigint, since timestamptz, hidden bigint)
     language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select h.session_id, h.sqlstate,
-           case when _caller_is_admin() or exists (
-               select from sessions s where s.id = h.session_id and s.owner = _calling_owner()) then h.message end,
-           h.failures, h.since, h.hidden
+    select h.session_id is null, case when may.see then h.session_id end, h.sqlstate, case when may.see then h.message end, h.failures,
+           case when may.see then h.since end, h.hidden
     from _worker_hold_ups() as h
+    cross join lateral (select _caller_is_admin() or exists (
+        select from sessions s where s.id = h.session_id and s.owner = _calling_owner()) as see) as may
 $$;
 
 -- Triggers of the extension, and those of its foreign keys, that do not fire; one line each, with the statement that
@@ -120,11 +121,11 @@ begin
                       case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end)
         from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
     || array(
-        select format('an error holds up %s: %s (SQLSTATE %s, %s since %s)',
-                      case when h.session_id is null then 'the whole queue'
-                           when h.message is null then 'a session' else 'session ' || h.session_id end,
-                      coalesce(h.message, 'its owner and admins see the message'),
-                      h.sqlstate, _some(h.failures, 'failure'), h.since)
+        select format('an error holds up %s%s (SQLSTATE %s, %s%s)',
+                      case when h.is_of_all then 'the whole queue'
+                           else coalesce('session ' || h.session_id, 'a session of another owner') end,
+                      ': ' || h.message,
+                      h.sqlstate, _some(h.failures, 'failure'), ' since ' || h.since)
         from _hold_ups() as h)
     || array(
         select format('errors hold up %s more', _some(h.hidden, 'session'))

@@ -20,7 +20,7 @@ begin
         raise exception 'base_url of provider "%" must not carry a user or a password', provider
             using errcode = 'invalid_parameter_value', hint = 'Say where the secret is found with dialectic.set_secret(provider, reference).';
     end if;
-    if base_url !~ '^https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^?#[:space:][:cntrl:]]*)?$'
+    if base_url !~ E'^https?://([A-Za-z0-9._~-]+|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?(/[^?#[:space:][:cntrl:]]*)?$'
         or substring(base_url from '^https?://[^/]*[^/:]:([0-9]+)(?:/|$)')::integer not between 1 and 65535 then
         raise exception 'base_url of provider "%" is not the address of an API', provider
             using errcode = 'invalid_parameter_value',

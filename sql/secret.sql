@@ -11,7 +11,7 @@ as $$
 declare
     allowed text := _secret_prefixes();
 begin
-    if reference !~ '^env:[A-Za-z_][A-Za-z0-9_]*$' and (reference !~ '^file:/[^[:cntrl:]]+$' or reference ~ '(/\.\.?(/|$)|//|/$)') then
+    if reference !~ '^env:[A-Za-z_][A-Za-z0-9_]*$' and (reference !~ '^file:/[^[:cntrl:]]+$' or reference ~ E'(/\\.\\.?(/|$)|//|/$)') then
         raise exception 'a secret is given by reference, and this is none'
             using errcode = 'invalid_parameter_value',
                   hint = 'It would stay in the server log, in WAL and in every backup. Use env:NAME or file:/path.';

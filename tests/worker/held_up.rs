@@ -115,6 +115,8 @@ fn error_text_of_another_owner_is_not_shown() {
     let seen = problems(&mut other);
     assert!(seen.iter().any(|problem| problem.contains("P0001")), "{seen:?}");
     assert!(!seen.iter().any(|problem| problem.contains("boom")), "{seen:?}");
+    let known = "select count(*) from dialectic._hold_ups() as h where coalesce(h.session_id::text, h.message, h.since::text) <> ''";
+    assert_eq!(one::<i64>(&mut other, known, &[]), 0, "nothing tells whose session it is");
     assert_eq!(column::<String>(&mut other, BLOCKED, &[]), Vec::<String>::new());
 }
 

@@ -97,6 +97,12 @@ create function self_check() returns table (law text, object uuid, problem text)
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+    select 'a definition has the content that it is named after', s.id, format('the row of definition %s was changed', d.id)
+    from definitions d
+    join lateral (select s.id from sessions s where s.definition_id = d.id order by s.id limit 1) as s on true
+    where d.id <> encode(sha256(convert_to(
+        jsonb_build_array(d.process, d.domain, d.stages, d.prompts, d.documents, d.overlays)::text, 'UTF8')), 'hex')
+    union all
     select 'a parent exists in the session of its child', j.id, format('parent %s does not', j.parent_job_id)
     from jobs j
     where j.parent_job_id is not null

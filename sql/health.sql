@@ -104,6 +104,10 @@ begin
          where not pg_is_in_recovery() and j.status = 'processing' and j.claimed_by = c.claimed_by
            and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
          having count(*) > 0),
+        (select format('%s %s worked one at a time, because a claimer died; other jobs wait meanwhile',
+                       _some(count(*), 'job'), case count(*) when 1 then 'is' else 'are' end)
+         from suspect_jobs s join jobs j on j.id = s.job_id and j.status <> all (_ended_statuses())
+         having count(*) > 0),
         (select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),
                        -- Who is short of money is nobody else's business.
                        case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)

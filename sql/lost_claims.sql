@@ -11,9 +11,16 @@ as $$
     select system_identifier || ' ' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) from pg_control_system()
 $$;
 
+-- How long a job rests that was lost this often while it was worked alone.
+create function _pause_after_loss(losses integer) returns interval
+    language sql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select case when losses > 0 then make_interval(secs => 2 * 5 ^ (losses - 1)) else interval '0' end
+$$;
+
 -- Jobs were released whose claimer died on this server: each is worked alone from now on, after a pause that grows with its
--- losses, so that kills from outside do not meet the same job again. A claimer that ended in order, or whose backend lives
--- on, lost nothing.
+-- losses. A claimer that ended in order, or whose backend lives on, lost nothing.
 create function _note_lost_claims(freed uuid[], claim_ids bigint[], void uuid[], moment timestamptz) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -22,10 +29,10 @@ declare
     suspects uuid[];
 begin
     with suspect as (
-        insert into suspect_jobs as s (job_id, session_id, losses, breaks)
+        insert into suspect_jobs as s (job_id, session_id, losses, breaks, lost_at)
         -- A claim that is over may list the job too, until it is deleted: the newest one was lost.
         select distinct on (j.id)
-               j.id, j.session_id, (t.is_alone and not text.is_new)::integer, (t.is_alone and text.is_new)::integer
+               j.id, j.session_id, (t.is_alone and not text.is_new)::integer, (t.is_alone and text.is_new)::integer, moment
         from unnest(freed, claim_ids) as lost(job_id, claim_id)
         join jobs j on j.id = lost.job_id
         join claims t on t.id = any (void) and t.lease_until is null and j.id = any (t.job_ids)
@@ -36,11 +43,12 @@ begin
             select from pg_stat_get_activity(null) as a where a.pid::text = split_part(t.claimed_by, ':', 2)))
           and j.status = any (_ready_statuses())
         order by j.id, t.id desc
-        on conflict (job_id) do update set losses = s.losses + excluded.losses, breaks = s.breaks + excluded.breaks
+        on conflict (job_id) do update
+        set losses = s.losses + excluded.losses, breaks = s.breaks + excluded.breaks, lost_at = excluded.lost_at
         returning s.job_id
     )
     select array_agg(suspect.job_id) into suspects from suspect;
-    update jobs j set run_at = greatest(j.run_at, moment + make_interval(secs => 2 * 5 ^ (s.losses - 1)))
+    update jobs j set run_at = greatest(j.run_at, moment + _pause_after_loss(s.losses))
     from suspect_jobs s
     where s.job_id = any (suspects) and s.losses in (1, 2) and j.id = s.job_id;
     perform _fail_killers(suspects, moment);
@@ -71,19 +79,22 @@ begin
 end
 $$;
 
--- The due job that is to be worked alone next; null when there is none, or none that may be claimed now.
+-- The due job that is to be worked alone next; null when there is none, or none that may be claimed now. A job that was
+-- lost alone waits until no claimer has died for as long as its pause: while something else kills claimers, a loss says
+-- nothing of the job.
 create function _next_suspect(with_test_jobs boolean, excluded uuid[], full_lanes text[]) returns uuid
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    moment timestamptz := _now();
+    moment    timestamptz := _now();
+    last_loss timestamptz := (select max(s.lost_at) from suspect_jobs s);
 begin
     return (
         select r.job_id
         from suspect_jobs s
         join ready_jobs r on r.job_id = s.job_id
-        where r.run_at <= moment and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
+        where r.run_at <= moment and last_loss + _pause_after_loss(s.losses) <= moment and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
           and r.lane <> all (full_lanes || _resting_models(moment))
         order by s.losses + s.breaks, r.priority desc, r.turn, r.job_id
         limit 1);

@@ -45,13 +45,15 @@ comment on column claims.is_alone is 'Whether nothing else was in flight with it
 
 -- A job that may have killed its claimer is worked alone, so that the next loss tells whether it did.
 create table suspect_jobs (
-    job_id     uuid    primary key,
-    session_id uuid    not null,
-    losses     integer not null default 0,
-    breaks     integer not null default 0
+    job_id     uuid        primary key,
+    session_id uuid        not null,
+    losses     integer     not null default 0,
+    breaks     integer     not null default 0,
+    lost_at    timestamptz not null default now()
 );
 comment on table suspect_jobs is 'Jobs whose claimer died while it held them: each is worked alone next. A finished call deletes the row.';
 comment on column suspect_jobs.losses is 'How often its claimer died while it worked this job alone; three losses fail the job.';
+comment on column suspect_jobs.lost_at is 'When its claimer died last.';
 comment on column suspect_jobs.breaks is 'Losses whose call had streamed new text: it came further each time, so only thirty fail the job.';
 
 -- These two are made from the rows of jobs and therefore not dumped.

@@ -8,6 +8,11 @@ create function _stage_slugs(definition text) returns text[]
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
+    if exists (select from definitions d where d.id = definition and jsonb_typeof(d.stages) <> 'array') then
+        raise exception 'definition "%" cannot be read: its stages are not an array', definition
+            using errcode = 'data_corrupted',
+                  hint = 'Restore its row of dialectic.definitions, or cancel its sessions and start new ones.';
+    end if;
     return (select array_agg(s ->> 'slug' order by position)
     from definitions d, jsonb_array_elements(d.stages) with ordinality as listed(s, position)
     where d.id = definition);

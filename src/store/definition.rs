@@ -18,6 +18,11 @@ thread_local! {
     static DEFINITIONS: RefCell<HashMap<String, Arc<Definition>>> = RefCell::new(HashMap::new());
 }
 
+/// Forgets what was read, because a job could not be made from it: somebody may have changed and then restored the row.
+pub(crate) fn forget() {
+    DEFINITIONS.with_borrow_mut(HashMap::clear);
+}
+
 /// A definition by its id.
 pub(crate) fn definition(id: &str) -> Result<Arc<Definition>, Error> {
     if let Some(kept) = DEFINITIONS.with_borrow(|definitions| definitions.get(id).cloned()) {

@@ -62,7 +62,7 @@ struct Seat {
 }
 
 /// How many hold-ups of a database are shown.
-pub(crate) const SHOWN_HOLD_UPS: usize = 8;
+pub(crate) const SHOWN_HOLD_UPS: usize = 32;
 const EMPTY: Seat = Seat {
     database: 0,
     state: State::Wanted,

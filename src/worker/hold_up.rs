@@ -58,7 +58,7 @@ impl HoldUps {
 
     fn is_to_be_logged(&mut self, problem: Problem, now: Instant) -> bool {
         self.logged.retain(|_, at| now.duration_since(*at) < LOG_INTERVAL);
-        let cause = (problem.sqlstate, problem.message);
+        let cause = (problem.sqlstate, without_numbers(&problem.message));
         if self.logged.contains_key(&cause) || self.logged.len() >= LOGGED_CAUSES {
             return false;
         }
@@ -115,6 +115,12 @@ impl HoldUps {
         all.sort_by_key(|(scope, held)| (*scope != Scope::Database, held.since));
         Some(all)
     }
+}
+
+/// A message without words that have a digit in them, such as ids: errors that differ in these have the same cause.
+fn without_numbers(message: &str) -> String {
+    let has_digit = |word: &&str| word.bytes().any(|byte| byte.is_ascii_digit());
+    message.split_whitespace().filter(|word| !has_digit(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// How much of a message other processes see.

@@ -7,7 +7,13 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 39] = [
+const LAWS: [(&str, &str, &str); 40] = [
+    (
+        "a definition has the content that it is named after",
+        "with changed as (update dialectic.definitions set domain = 'changed' where process = 'essay' returning id) \
+         select s.id from dialectic.sessions s join changed on changed.id = s.definition_id order by s.id limit 1",
+        "was changed",
+    ),
     (
         "every trigger of the extension is enabled",
         "update pg_trigger set tgenabled = 'D' where tgname = '_line_up' returning null::uuid",

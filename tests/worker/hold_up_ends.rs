@@ -45,3 +45,22 @@ fn hold_up_of_an_idle_database_ends() {
     soon("no error is shown", || !problems(&mut client).iter().any(|p| p.contains("55P03")));
     assert_sound(&mut client);
 }
+
+#[test]
+fn definition_that_breaks_between_stages_holds_up_its_session() {
+    let (_server, mut client) = Server::serving("");
+    model(&mut client, "slow", "300");
+    let session = essay(&mut client, &["slow"]);
+    in_flight(&mut client, 1);
+    client
+        .batch_execute(
+            "create table public.kept as select id, stages from dialectic.definitions; \
+             update dialectic.definitions set stages = '{\"garbage\": 1}'",
+        )
+        .expect("garbage");
+    let is_named = |p: &String| p.contains(&session.to_string()) && p.contains("its stages are not an array");
+    soon("the problem names the definition", || problems(&mut client).iter().any(is_named));
+    let restore = "update dialectic.definitions d set stages = k.stages from public.kept k where k.id = d.id";
+    client.batch_execute(restore).expect("restored");
+    all_completed(&mut client, std::time::Duration::from_secs(60));
+}

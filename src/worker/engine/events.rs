@@ -5,6 +5,7 @@
 use super::Engine;
 use crate::settings;
 use crate::store::claim::Claim;
+use crate::store::definition;
 use crate::store::reply::Reply;
 use crate::worker::calls::{ClaimId, Event, Order, Rendered};
 use crate::worker::http::Route;
@@ -97,6 +98,9 @@ impl Engine {
     }
 
     fn rendered(&mut self, id: ClaimId, made: Rendered) {
+        if matches!(made, Rendered::Refused(..)) {
+            definition::forget();
+        }
         self.in_flight.advance_with(id, |place| match place {
             Place::Preparing(preparing) => place_of(*preparing, made),
             other => other,

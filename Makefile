@@ -1,7 +1,7 @@
 # A thin list of what can be done; the work is in dev/.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup install demo test explore test-live bench fmt clean-clusters
+.PHONY: help setup install demo test explore test-live bench docs fmt clean-clusters
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 24
@@ -29,6 +29,10 @@ test-live: setup ## ask real models: the cheapest of every provider whose key is
 bench: setup ## measure a release build against what it promises; ROWS="calls latency" for some; JSON in target/bench.json
 	@PROFILE=release dev/install
 	@dev/bench $(ROWS)
+
+docs: setup ## write docs/reference from the catalog and the sources
+	@dev/install
+	@dev/docs
 
 fmt: ## format the Rust sources
 	@cargo fmt --all

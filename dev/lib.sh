@@ -10,6 +10,9 @@ mkdir -p "$TARGET"
 TARGET=$(cd "$TARGET" && pwd -P)
 LOGS=$TARGET/test-logs
 EXTENSION=pg_dialectic
+# The Python that Debian's packages are for (the first one in PATH may be another), and where Node.js finds pg.
+PYTHON=/usr/bin/python3
+NODE_MODULES=$TARGET/node/node_modules:/usr/share/nodejs
 { : <&0; } 2>/dev/null || exec </dev/null
 SUPPORTED_MAJORS=(18 17 16 15)
 

@@ -15,6 +15,7 @@ mod latch;
 mod laws;
 mod limit;
 mod reply;
+mod shape;
 mod speech;
 mod strict;
 mod wait;
@@ -118,7 +119,8 @@ impl Provider {
         Provider { inner, address, accepting: Some(accepting) }
     }
 
-    /// What requests for this model get, one act each; the last act repeats. A script that was there is replaced.
+    /// What requests for this model get, one act each; the last act repeats. A script that was there is replaced. The
+    /// script of `*` is for models without one of their own.
     pub fn script(&self, model: &str, acts: Vec<Act>) {
         assert!(!acts.is_empty(), "a script has at least one act");
         let part = |act| Arc::new(Part { act, ready: Default::default() });
@@ -328,7 +330,8 @@ impl Inner {
     fn act(&self, dialect: Dialect, model: &str, request: &Request) -> Arc<Reply> {
         let part = {
             let mut scripts = locked(&self.scripts);
-            let Some(script) = scripts.get_mut(model) else {
+            let name = if scripts.contains_key(model) { model } else { "*" };
+            let Some(script) = scripts.get_mut(name) else {
                 let body =
                     format!("{{\"error\":{{\"message\":\"no script for the model {}\"}}}}", model.escape_debug());
                 return Arc::new(reply(&Act::body(501, "application/json", body), dialect, model, request));

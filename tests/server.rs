@@ -200,6 +200,17 @@ impl Place {
         client
     }
 
+    /// Where a program of the server is.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.bin.join(name)
+    }
+
+    /// The variables by which a client finds a database.
+    pub fn environment(&self, database: &str) -> [(&'static str, String); 4] {
+        let (socket, port) = (self.socket.clone(), self.port.to_string());
+        [("PGHOST", socket), ("PGPORT", port), ("PGUSER", "postgres".to_owned()), ("PGDATABASE", database.to_owned())]
+    }
+
     /// A program of the server, to be run as the user that the server runs as.
     fn command(&self, program: &str) -> Command {
         let owner = self.data.parent().and_then(|home| home.join("data").metadata().ok()).expect("a data directory");

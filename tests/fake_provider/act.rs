@@ -73,6 +73,8 @@ pub(super) enum What {
     Answer(Answer),
     /// What a model with one document says to the request.
     Author(Author),
+    /// A text, in the shape that the request asks for.
+    Shaped(String),
     /// The bytes of a file.
     Fixture(String),
     /// The dialect's own error.
@@ -168,6 +170,11 @@ impl Act {
     /// What this model says to the request, as a well-formed stream.
     pub fn author(author: Author) -> Self {
         Act::new(200, What::Author(author))
+    }
+
+    /// This text; where the request has a JSON schema, an object of that shape with this text for every string.
+    pub fn shaped(text: &str) -> Self {
+        Act::new(200, What::Shaped(text.to_owned()))
     }
 
     /// The cheapest answer there is: one write, with a length.
@@ -283,6 +290,6 @@ impl Act {
 
     /// Whether every request gets the same bytes.
     pub(super) fn is_constant(&self) -> bool {
-        !matches!(self.what, What::Author(_) | What::Throttled { .. } | What::Redirect | What::Echo)
+        !matches!(self.what, What::Author(_) | What::Shaped(_) | What::Throttled { .. } | What::Redirect | What::Echo)
     }
 }

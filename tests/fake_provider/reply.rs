@@ -7,6 +7,7 @@ use super::act::{Act, Answer, End, NUMBER, What};
 use super::heard::own_words;
 use super::http::{Request, find};
 use super::latch::Latch;
+use super::shape::shaped;
 use super::speech;
 use dialectic_core::provider::dialect::Dialect;
 use flate2::{Compression, write::GzEncoder};
@@ -54,7 +55,7 @@ pub(super) fn reply(act: &Act, dialect: Dialect, model: &str, request: &Request)
     let mut refrain = None;
     let mut claimed = None;
     let kind = match &act.what {
-        What::Answer(_) | What::Author(_) | What::Endless { .. } => speech::stream_kind(dialect).1,
+        What::Answer(_) | What::Author(_) | What::Shaped(_) | What::Endless { .. } => speech::stream_kind(dialect).1,
         What::Body { kind, .. } => kind,
         What::Fixture(name) => kind_of(name, dialect),
         _ => "application/json",
@@ -70,6 +71,7 @@ pub(super) fn reply(act: &Act, dialect: Dialect, model: &str, request: &Request)
     let mut pieces = match &act.what {
         What::Answer(answer) => stream(answer),
         What::Author(author) => stream(&author.answer(dialect, own_words(dialect, &request.body).as_deref())),
+        What::Shaped(text) => stream(&shaped(text, &request.body)),
         What::Body { bytes, .. } => vec![bytes.clone()],
         What::Error(message) => error(message, Vec::new()),
         What::Throttled { says, wait } => {
@@ -105,8 +107,9 @@ pub(super) fn reply(act: &Act, dialect: Dialect, model: &str, request: &Request)
         pieces = vec![zipped(&pieces.concat())];
     }
     let length = pieces.iter().map(Vec::len).sum::<usize>() as u64;
-    let is_stream =
-        matches!(act.what, What::Answer(_) | What::Author(_) | What::Endless { .. }) || act.is_zipped || is_stream(act);
+    let is_stream = matches!(act.what, What::Answer(_) | What::Author(_) | What::Shaped(_) | What::Endless { .. })
+        || act.is_zipped
+        || is_stream(act);
     let length = claimed.or_else(|| (act.has_length || !is_stream).then_some(length));
     if let Some(size) = act.piece {
         pieces = pieces.concat().chunks(size).map(<[u8]>::to_vec).collect();

@@ -1,0 +1,13 @@
+//! README.md and docs/: their examples run, their links lead somewhere, the names in them exist, and they stay short.
+//!
+//! Every page with examples runs on a server of its own (`page`). Decides nothing about the extension itself: a claim on an
+//! example is what its page says.
+
+mod form;
+mod links;
+mod markdown;
+mod names;
+mod page;
+mod pages;
+mod reference;
+mod states;

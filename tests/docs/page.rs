@@ -1,0 +1,156 @@
+//! Runs the blocks of a page in order: SQL in one psql session, Python and Node.js as a file each, in their place.
+//!
+//! Each page has a private server, because pages create roles and change settings of the server. No call leaves the machine:
+//! only 127.0.0.1 may be called, and a page that wants a model of OpenAI asks for the scripted provider. The script that psql
+//! reads has the same line numbers as the page.
+
+use crate::markdown::{Block, Document, PROVIDER, root};
+use dialectic_tests::fake_provider::{Act, Provider};
+use dialectic_tests::server::{Server, worker};
+use dialectic_tests::*;
+use postgres::Client;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+const DATABASE: &str = "page";
+/// Seconds that a page may take.
+const LONGEST: &str = "120";
+const CONFIGURATION: &str = "shared_preload_libraries = 'pg_dialectic, pg_cron'\ncron.database_name = 'page'\n\
+                             cron.use_background_workers = on\ndialectic.allowed_hosts = '127.0.0.1'";
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A page that was run without an error.
+pub(crate) struct Ran {
+    /// What psql and the programs printed, without headers and with | between columns.
+    pub(crate) output: String,
+    /// A connection to the database of the page.
+    pub(crate) client: Client,
+    _server: Server,
+}
+
+/// Runs a page; an error of a block is a failure. None where there is no such page.
+pub(crate) fn run(path: &str) -> Option<Ran> {
+    let Some(page) = Document::read(path) else {
+        println!("{path}: there is no such page");
+        return None;
+    };
+    let blocks = page.blocks();
+    let server = Server::in_environment(CONFIGURATION, &[("DIALECTIC_OPENAI_API_KEY", "sk-of-the-docs")]);
+    server.connect("postgres").batch_execute(&format!("create database {DATABASE}")).expect("a database");
+    if !creates_extension(&blocks) {
+        let mut client = server.connect(DATABASE);
+        server::create_extension(&mut client);
+        server::soon("the database is served", || worker(&mut client).is_some());
+    }
+    let provider = Provider::start();
+    provider.script("*", vec![Act::shaped("The scripted provider answers.")]);
+
+    let folder = Folder::new(path);
+    let name = path.replace('/', "-");
+    let script = folder.0.join(&name);
+    std::fs::write(&script, script_of(&page, &blocks, &provider.base_url("openai"))).expect("the script");
+    for block in blocks.iter().filter(|block| program(block).is_some()) {
+        std::fs::write(folder.0.join(file_of(block)), block.lines.join("\n")).expect("a program");
+    }
+    // `timeout` ends the programs too: they are in its process group.
+    let printed = Command::new("timeout")
+        .arg(LONGEST)
+        .arg(server.program("psql"))
+        .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1", "--file", &name])
+        .envs(server.environment(DATABASE))
+        .current_dir(&folder.0)
+        .output()
+        .expect("psql");
+    let (output, errors) = (String::from_utf8_lossy(&printed.stdout), String::from_utf8_lossy(&printed.stderr));
+    let failed = std::fs::read_to_string(folder.0.join("failed")).unwrap_or_default();
+    let is_late = printed.status.code() == Some(124);
+    let late = if is_late { format!("not done after {LONGEST} seconds\n") } else { String::new() };
+    assert!(
+        printed.status.success() && failed.is_empty(),
+        "{path}: {}\n{failed}{late}{errors}\n{}",
+        printed.status,
+        tail(&output)
+    );
+
+    let mut client = server.connect(DATABASE);
+    if one(&mut client, "select exists (select from pg_extension where extname = 'pg_dialectic')", &[]) {
+        assert_sound(&mut client);
+    }
+    if blocks.iter().any(|block| block.language == PROVIDER) {
+        assert!(provider.request_count() > 0, "{path}: no model of the scripted provider was called");
+    }
+    Some(Ran { output: output.into_owned(), client, _server: server })
+}
+
+fn creates_extension(blocks: &[Block]) -> bool {
+    let creates = |line: &String| {
+        let line = line.to_lowercase();
+        line.contains("create extension") && line.contains("pg_dialectic")
+    };
+    blocks.iter().any(|block| is_sql(block) && block.lines.iter().any(creates))
+}
+
+fn is_sql(block: &Block) -> bool {
+    ["sql", "setup"].contains(&block.language.as_str())
+}
+
+/// What runs a block that is a program.
+fn program(block: &Block) -> Option<&'static str> {
+    match block.language.as_str() {
+        "python" => Some(PYTHON),
+        "js" => Some("node"),
+        _ => None,
+    }
+}
+
+fn file_of(block: &Block) -> String {
+    let ending = if block.language == "js" { "cjs" } else { "py" };
+    format!("line-{}.{ending}", block.line)
+}
+
+/// What psql reads: the lines that run, each at its place in the page, and empty lines for the others.
+fn script_of(page: &Document, blocks: &[Block], base_url: &str) -> String {
+    let mut lines = vec![String::new(); page.line_count()];
+    for block in blocks {
+        let first = block.line - 1;
+        if is_sql(block) {
+            lines[first + 1..].iter_mut().zip(&block.lines).for_each(|(line, sql)| line.clone_from(sql));
+        } else if block.language == PROVIDER {
+            lines[first] = format!(
+                "select dialectic.add_provider('openai', 'openai', '{base_url}', secret => 'env:DIALECTIC_OPENAI_API_KEY');"
+            );
+        } else if let Some(program) = program(block) {
+            let (line, file) = (block.line, file_of(block));
+            lines[first] = format!(r"\! {program} {file} || echo '{}:{line}: the program failed' >>failed", page.path);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn tail(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let mut text = String::from("the end of the output:\n");
+    for line in &lines[lines.len().saturating_sub(20)..] {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+/// A folder under target/, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(path: &str) -> Folder {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+        let folder = target.join(format!("docs-{}-{}", std::process::id(), path.replace('/', "-")));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -43,7 +43,8 @@ fn no_call_is_opened_while_64_mib_of_answers_wait_to_be_stored() {
     client.batch_execute("drop trigger boom on dialectic.jobs").expect("drop");
     for session in [held, free] {
         within(std::time::Duration::from_secs(60), "both sessions complete", || {
-            one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&session]) == "completed"
+            one::<String>(&mut client, "select status from dialectic.sessions where id = $1", &[&session])
+                == "completed"
         });
     }
     assert_eq!(asked(&provider), 1);

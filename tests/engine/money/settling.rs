@@ -39,7 +39,11 @@ fn a_replayed_completion_is_charged_once() {
 #[test]
 fn usage_that_is_missing_is_charged_by_tokens_and_not_by_characters() {
     let text = "Ein Baum wächst langsam; 木は静かに育つ。 ".repeat(8);
-    for usage in [json!({}), json!({"output_tokens": null, "input_tokens": null}), json!({"output_tokens": 0, "input_tokens": 0})] {
+    for usage in [
+        json!({}),
+        json!({"output_tokens": null, "input_tokens": null}),
+        json!({"output_tokens": 0, "input_tokens": 0}),
+    ] {
         let (_database, mut client) = funded(OPENING);
         let (_, leaves) = leaves(&mut client, 1);
         let request = ask(&mut client, &leaves[0]).expect("a request");

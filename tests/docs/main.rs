@@ -3,11 +3,14 @@
 //! Every page with examples runs on a server of its own (`page`). Decides nothing about the extension itself: a claim on an
 //! example is what its page says.
 
+mod claims;
 mod form;
 mod links;
 mod markdown;
 mod names;
 mod page;
 mod pages;
+mod postgrest;
 mod reference;
+mod shown;
 mod states;

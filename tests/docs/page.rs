@@ -5,6 +5,7 @@
 //! reads has the same line numbers as the page.
 
 use crate::markdown::{Block, Document, PROVIDER, root};
+use crate::shown;
 use dialectic_tests::fake_provider::{Act, Provider};
 use dialectic_tests::server::{Server, worker};
 use dialectic_tests::*;
@@ -73,6 +74,7 @@ pub(crate) fn run(path: &str) -> Option<Ran> {
         tail(&output)
     );
 
+    shown::check(&page, &output);
     let mut client = server.connect(DATABASE);
     if one(&mut client, "select exists (select from pg_extension where extname = 'pg_dialectic')", &[]) {
         assert_sound(&mut client);

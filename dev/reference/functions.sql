@@ -21,7 +21,8 @@ where p.pronamespace = 'dialectic'::regnamespace and p.proname not like '\_%' an
 create temporary view argument as
 select r.oid, a.position, a.name, coalesce(a.mode, 'i') as mode, format_type(a.type, null) as type,
        case when coalesce(a.mode, 'i') in ('i', 'b') then
-           regexp_replace(pg_get_function_arg_default(r.oid, a.position::integer), '::[a-z ]+(\[\])?$', '') end as otherwise
+           regexp_replace(pg_get_function_arg_default(r.oid, a.position::integer), '::[a-z ]+(\[\])?$', '')
+       end as otherwise
 from routine r
 join pg_proc p on p.oid = r.oid
 cross join unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]), p.proargnames, p.proargmodes)
@@ -31,7 +32,7 @@ create temporary view signature as
 select r.oid, r.name, r.comment, r.for_users, r.for_admins,
        format('%sdialectic.%s(%s)', case when r.is_procedure then 'CALL ' end, r.name,
               case when count(a.oid) = 0 then ''
-                   else E'\n' || string_agg(format('    %s%s', concat_ws(' ', rpad(a.name, a.width), a.type), ' DEFAULT ' || a.otherwise),
+                   else E'\n' || string_agg(format('    %s %s%s', rpad(a.name, a.width), a.type, ' DEFAULT ' || a.otherwise),
                                             E',\n' order by a.position) || E'\n' end) as call,
        r.is_procedure, r.result
 from routine r
@@ -39,7 +40,8 @@ left join (select *, max(length(name)) over (partition by oid) as width
            from argument where mode in ('i', 'b')) as a on a.oid = r.oid
 group by r.oid, r.name, r.comment, r.for_users, r.for_admins, r.is_procedure, r.result;
 
-select string_agg(format('[%s](#%s)', name, name), ', ' order by name) || '.' from (select distinct name from routine) as r;
+select string_agg(format('[%s](#%s)', name, name), ', ' order by name) || '.'
+from (select distinct name from routine) as r;
 
 select format(E'\n## %s\n\n%s\n\n```text\n%s%s\n```\n%s\nFor %s.', s.name, replace(s.comment, '<', '&lt;'), s.call,
               case when s.is_procedure then ''

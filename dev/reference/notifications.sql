@@ -4,7 +4,7 @@ create temporary table meaning (type text primary key, meaning text not null);
 insert into meaning values
     ('stage_completed', 'Enough models completed the stage. The message says which models did not.'),
     ('session_completed', 'The last stage of the session is complete.'),
-    ('contribution_generation_failed', 'A model failed in a stage. `data` has `stage`, `model`, `class` and `cause_job`.'),
+    ('contribution_generation_failed', 'A model failed in a stage. `data` has `stage`, `model` and `class`.'),
     ('contribution_generation_continued', 'An answer is cut off or lacks keys, and the model is asked for the rest.'),
     ('contribution_generation_complete', 'An answer stays incomplete. The document has what there is.'),
     ('contribution_generation_paused_nsf', 'A job waits because a wallet or a budget cannot pay for its call.'),

@@ -28,7 +28,8 @@ cross join lateral (
     select string_agg(format('- %s', case when c.contype = 'p' then 'Primary key: `' || names || '`.'
                                           when c.contype = 'u' then 'Unique: `' || names || '`.'
                                           else format('`%s` references [`%s`](#%s).', names, f.relname, f.relname) end),
-                      E'\n' order by c.contype <> 'p', c.contype <> 'u', names collate "C", f.relname collate "C") as keys
+                      E'\n' order by c.contype <> 'p', c.contype <> 'u', names collate "C",
+                                     f.relname collate "C") as keys
     from pg_constraint c
     left join pg_class f on f.oid = c.confrelid
     cross join lateral (select string_agg(a.attname, ', ' order by k.position) as names

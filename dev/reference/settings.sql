@@ -1,4 +1,4 @@
--- Server settings from pg_settings, which knows them once the library is loaded, and the rows of configuration that ship.
+-- Server settings from pg_settings, which has them once the library is loaded, and the shipped rows of configuration.
 
 select '# Settings
 
@@ -22,8 +22,8 @@ from pg_settings where name like 'dialectic.%' order by name collate "C";
 select '
 ## Settings of a database
 
-An admin changes these with `dialectic.set_config(key, value)`; `dialectic.get_config(key)` reads them. They hold for one
-database. A setting that is *not used yet* belongs to a feature that is not there yet.
+An admin changes these with `dialectic.set_config(key, value)`; `dialectic.get_config(key)` reads them. They hold for
+one database. A setting that is *not used yet* belongs to a feature that is not there yet.
 
 | key | default | range | meaning |
 |---|---|---|---|';

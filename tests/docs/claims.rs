@@ -32,14 +32,14 @@ pub(crate) fn readme(mut ran: Ran) {
     assert_eq!(budgets, [200_000, 2_000_000]);
     let outcomes: Vec<String> = column(
         client,
-        "select distinct s.status || ' ' || c.outcome from dialectic.model_calls c join dialectic.sessions s on s.id = c.session_id \
-         where c.model = 'gpt-5-nano'",
+        "select distinct s.status || ' ' || c.outcome from dialectic.model_calls c \
+         join dialectic.sessions s on s.id = c.session_id where c.model = 'gpt-5-nano'",
         &[],
     );
     assert_eq!(outcomes, ["completed answered"]);
 }
 
-/// A person leads the session to its end; all calls of the stage after a feedback read it; the export has as many files.
+/// A person leads the session to its end, the calls after a feedback read it, and the export has as many files.
 pub(crate) fn quickstart(mut ran: Ran) {
     let client = &mut ran.client;
     let sessions: Vec<String> =
@@ -50,7 +50,7 @@ pub(crate) fn quickstart(mut ran: Ran) {
     let readers = client.query_one(readers, &[]).expect("the prompts");
     assert_eq!(
         (readers.get::<_, i64>(0), readers.get::<_, i64>(1)),
-        (28, 28),
+        (24, 24),
         "prompts with the feedback, all prompts"
     );
     let files: i64 = one(client, "select count(*) from dialectic.projects p, dialectic.files(p.id)", &[]);
@@ -80,8 +80,27 @@ pub(crate) fn processes(mut ran: Ran) {
     }
 }
 
-pub(crate) fn models(_ran: Ran) {}
+/// A provider and a model of one's own are stored as they are written, and a price list changes a price.
+pub(crate) fn models(mut ran: Ran) {
+    let client = &mut ran.client;
+    let added: Vec<String> = column(
+        client,
+        "select concat_ws(' ', m.fallback, s.reference) from dialectic.models m join dialectic.secrets s using (provider) \
+         where m.name = 'house-large'",
+        &[],
+    );
+    assert_eq!(added, ["gpt-5-mini env:DIALECTIC_GATEWAY_KEY"]);
+    let secrets: Vec<String> = column(client, "select provider from dialectic.secrets order by 1", &[]);
+    assert_eq!(secrets, ["anthropic", "gateway", "openai"]);
+    let prices: Vec<String> = column(
+        client,
+        "select input_price::real::text from dialectic.models where name = 'gpt-5-nano' and not is_shipped",
+        &[],
+    );
+    assert_eq!(prices, ["0.06"]);
+}
 
+/// Wallets hold what was put into them; a key of a top-up that was used adds nothing.
 pub(crate) fn money(mut ran: Ran) {
     let kinds: Vec<String> = column(
         &mut ran.client,

@@ -1,7 +1,6 @@
 //! README.md and docs/: their examples run, their links lead somewhere, the names in them exist, and they stay short.
 //!
-//! Every page with examples runs on a server of its own (`page`). Decides nothing about the extension itself: a claim on an
-//! example is what its page says.
+//! Every page with examples runs on a server of its own (`page`). Claims about an example are those that its page makes.
 
 mod claims;
 mod form;

@@ -20,7 +20,7 @@ const RELATIONS: &str = "select relname::text from pg_class where relnamespace =
 const SETTINGS: &str = "select name from pg_settings where name like 'dialectic.%' \
                         union all select key from dialectic.configuration where is_shipped";
 
-/// The names that follow `dialectic.`, each with the number of its line. A file name such as `dialectic.json` in a path is none.
+/// The names that follow `dialectic.`, each with the number of its line. A file name in a path is none.
 fn named(page: &Document) -> Vec<(usize, String)> {
     let mut names = Vec::new();
     for (number, line) in page.text.lines().enumerate() {

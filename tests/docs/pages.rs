@@ -11,7 +11,7 @@ macro_rules! pages {
         $(#[test]
         fn $name() {
             let _ran = run($path);
-            $(if let Some(ran) = _ran { $claims(ran) })?
+            $($claims(_ran);)?
         })*
     };
 }

@@ -1,4 +1,4 @@
-//! A client behind PostgREST or Supabase: the statements that PostgREST sends, and a real PostgREST where one is installed.
+//! A client behind PostgREST or Supabase: the statements that PostgREST sends, and a real one where it is installed.
 
 use crate::markdown::root;
 use dialectic_tests::server::{Server, soon};
@@ -28,7 +28,7 @@ fn request(client: &mut Client, claims: &str, statement: &str, body: &serde_json
     let mut transaction = client.build_transaction().start().expect("BEGIN");
     transaction
         .execute(
-            "select set_config('search_path', '\"dialectic\", \"public\"', true), set_config('role', 'authenticated', true), \
+            "select set_config('search_path', '\"dialectic\"', true), set_config('role', 'authenticated', true), \
              set_config('request.jwt.claims', $1, true), set_config('request.method', 'POST', true), \
              set_config('request.path', '/rpc/run', true), set_config('request.headers', '{}', true), \
              set_config('request.cookies', '{}', true)",

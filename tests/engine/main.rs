@@ -52,7 +52,6 @@ mod privileges;
 mod publication;
 mod quoting;
 mod races;
-mod readme;
 mod refreezing;
 mod regeneration;
 mod rendering;

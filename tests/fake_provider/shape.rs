@@ -1,4 +1,4 @@
-//! Decides the answer of a model that says one text to everything: in the shape of the schema where the request has one.
+//! Decides the answer of a model that says one text to everything: in the shape of a schema where the request has one.
 //!
 //! Reads the schemas of Chat Completions and Responses. Never decides whether a schema is sound.
 

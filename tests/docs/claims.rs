@@ -85,8 +85,8 @@ pub(crate) fn models(mut ran: Ran) {
     let client = &mut ran.client;
     let added: Vec<String> = column(
         client,
-        "select concat_ws(' ', m.fallback, s.reference) from dialectic.models m join dialectic.secrets s using (provider) \
-         where m.name = 'house-large'",
+        "select concat_ws(' ', m.fallback, s.reference) from dialectic.models m \
+         join dialectic.secrets s using (provider) where m.name = 'house-large'",
         &[],
     );
     assert_eq!(added, ["gpt-5-mini env:DIALECTIC_GATEWAY_KEY"]);

@@ -161,8 +161,8 @@ impl Drop for Folder {
 
 #[test]
 fn errors_name_the_line_of_the_page() {
-    let text = "# Page\n\n```sql\nselect 40 + 2;\n```\n```python\nraise SystemExit(3)\n```\n\n```js\nrequire('pg');\n```\n\
-                <!-- setup\nselect 1;\nselect 1 / 0;\n-->\n";
+    let text = "# Page\n\n```sql\nselect 40 + 2;\n```\n```python\nraise SystemExit(3)\n```\n\n```js\nrequire('pg');\n\
+                ```\n<!-- setup\nselect 1;\nselect 1 / 0;\n-->\n";
     let page = Document { path: "docs/page.md".to_owned(), text: text.to_owned() };
     let server = Server::with("");
     server.connect("postgres").batch_execute(&format!("create database {DATABASE}")).expect("a database");

@@ -97,7 +97,8 @@ impl HoldUps {
 
     /// The session that is to be tried again now: the one that has waited longest.
     pub(crate) fn due_session(&self, now: Instant) -> Option<Uuid> {
-        let due = self.sessions().filter_map(|session| Some((self.held.get(&Scope::Session(session))?.next_try, session)));
+        let due =
+            self.sessions().filter_map(|session| Some((self.held.get(&Scope::Session(session))?.next_try, session)));
         due.filter(|(next_try, _)| *next_try <= now).min().map(|(_, session)| session)
     }
 

@@ -63,8 +63,7 @@ impl Engine {
         sessions.dedup();
         let left = [Only::Housekeeping].into_iter().chain(sessions.into_iter().map(Only::Session)).collect();
         let problem = Some(failed.problem);
-        self.isolation =
-            Some(Isolation { problem, left, failed: Vec::new(), has_succeeded: false, has_found: false });
+        self.isolation = Some(Isolation { problem, left, failed: Vec::new(), has_succeeded: false, has_found: false });
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 -- Claiming: who may work on a job, and when a claim is void. What is done with a claimed job is not decided here.
 --
--- A claimer inside the server holds an advisory lock on its name while it lives, so its claims are void the moment it dies;
--- one outside has a lease. Whatever a claim locks (jobs, and where claims are void or money has come back also sessions and wallets) it
--- locks with SKIP LOCKED: it waits for nobody. Every claim draws a new fence.
+-- A claimer inside the server holds an advisory lock on its name while it lives, so its claims are void the moment it
+-- dies; one outside has a lease. Whatever a claim locks (jobs, and where claims are void or money has come back also
+-- sessions and wallets) it locks with SKIP LOCKED: it waits for nobody. Every claim draws a new fence.
 
 -- The advisory lock of a claimer; the first key tells our locks from anyone else's.
 create function _claimer_key(claimer text, out space integer, out key integer)
@@ -60,17 +60,18 @@ $$;
 comment on function claim_jobs(text, integer, interval) is
     'Takes up to max_jobs due jobs for a worker outside the server; each is its own until it is finished or the lease ends.';
 
--- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its advisory lock.
--- What is lined up before the floor is known to be gone, so that a claim never walks through what others have finished.
--- Of the lanes that are named no more is taken than there is room for, and of owners and sessions that are poor no call.
+-- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its
+-- advisory lock. What is lined up before the floor is known to be gone, so that a claim never walks through what others
+-- have finished. Of the lanes that are named no more is taken than there is room for, and of owners and sessions that
+-- are poor no call.
 create function _claim(
     claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[], narrow text[], rooms integer[],
     poor text[]
 ) returns setof jobs
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
-    -- Planned while the tables are small, it must still be right when they are not. A scan that is needed all the same would then seem
-    -- dear enough to be compiled, which takes longer than all the rest.
+    -- Planned while the tables are small, it must still be right when they are not. A scan that is needed all the same
+    -- would then seem dear enough to be compiled, which takes longer than all the rest.
     set enable_seqscan = off
     set jit = off
 as $$
@@ -116,7 +117,8 @@ begin
             select p.purse::uuid from unnest(poor) as p(purse) where p.purse !~ '^(role|jwt):'
             order by 1);
     end if;
-    -- Candidates are looked at first and locked when chosen; when others hold too many of them, further ones are looked at.
+    -- Candidates are looked at first and locked when chosen; when others hold too many of them, further ones are looked
+    -- at.
     loop
         candidates := array(
             select c.place
@@ -145,7 +147,8 @@ begin
             ) as c
             order by c.priority desc, c.turn, c.job_id
             limit looked_at);
-        -- A claim waits for nobody, neither in the line nor among the jobs: whoever moves a job takes it out of the line as well.
+        -- A claim waits for nobody, neither in the line nor among the jobs: whoever moves a job takes it out of the
+        -- line as well.
         select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id), (array_agg(c.turn))[1]
         into places, chosen, ids, last_turn
         from (
@@ -153,7 +156,8 @@ begin
             from ready_jobs r
             join jobs j on j.id = r.job_id
             where r.ctid = any (candidates) and j.status = any (_ready_statuses())
-              -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be early.
+              -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be
+              -- early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
             order by r.priority desc, r.turn, r.job_id
             limit max_jobs
@@ -211,8 +215,8 @@ begin
 end
 $$;
 
--- The claimers inside the server that may hold a claim or have a call open, and are gone. They are listed, for to look through what
--- was ever claimed would cost more the longer an old snapshot is held.
+-- The claimers inside the server that may hold a claim or have a call open, and are gone. They are listed, for to look
+-- through what was ever claimed would cost more the longer an old snapshot is held.
 create function _dead_claimers(asking text) returns text[]
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -222,7 +226,8 @@ begin
 end
 $$;
 
--- Whoever holds a claim without a lease is listed, however the claim came to be here: a restored database knows its dead by this.
+-- Whoever holds a claim without a lease is listed, however the claim came to be here: a restored database knows its
+-- dead by this.
 create function _list_claimers() returns trigger
     language plpgsql
     security definer
@@ -243,8 +248,8 @@ create trigger _list_claimers
     referencing new table as new_claims
     for each statement execute function _list_claimers();
 
--- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had under
--- way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
+-- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had
+-- under way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
 create function _free_dead_claims(asking text, excluded uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -270,7 +275,8 @@ begin
     from claims c, unnest(c.job_ids) as job_id
     where c.id = any (void);
 
-    -- A session whose lock somebody holds, or the wallet of its owner, is left for the next claim: a claim waits for nobody.
+    -- A session whose lock somebody holds, or the wallet of its owner, is left for the next claim: a claim waits for
+    -- nobody.
     busy := _busy_wallets(array(select j.session_id from jobs j where j.id = any (taken)));
     with held as materialized (
         select j.id, j.session_id, j.claim_id

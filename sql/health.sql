@@ -1,16 +1,17 @@
 -- The state of the engine in one row, and what errors hold up. Read only.
 
--- What errors hold up, as the worker sees it. The message of an error may quote rows of its session: only the owner of that
--- session and admins see message, session and time. Others see the SQLSTATE and how often it was met.
+-- What errors hold up, as the worker sees it. The message of an error may quote rows of its session: only the owner of
+-- that session and admins see message, session and time. Others see the SQLSTATE and how often it was met.
 create function _hold_ups()
     returns table (
-        is_of_all boolean, session_id uuid, sqlstate text, message text, failures bigint, since timestamptz, hidden bigint)
+        is_of_all boolean, session_id uuid, sqlstate text, message text, failures bigint, since timestamptz,
+        hidden bigint)
     language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select h.session_id is null, case when may.see then h.session_id end, h.sqlstate, case when may.see then h.message end, h.failures,
-           case when may.see then h.since end, h.hidden
+    select h.session_id is null, case when may.see then h.session_id end, h.sqlstate,
+           case when may.see then h.message end, h.failures, case when may.see then h.since end, h.hidden
     from _worker_hold_ups() as h
     cross join lateral (select _caller_is_admin() or exists (
         select from sessions s where s.id = h.session_id and s.owner = _calling_owner()) as see) as may

@@ -19,8 +19,8 @@ as $$
     select case when losses > 0 then make_interval(secs => 2 * 5 ^ (losses - 1)) else interval '0' end
 $$;
 
--- Jobs were released whose claimer died on this server: each is worked alone from now on, after a pause that grows with its
--- losses. A claimer that ended in order, or whose backend lives on, lost nothing.
+-- Jobs were released whose claimer died on this server: each is worked alone from now on, after a pause that grows with
+-- its losses. A claimer that ended in order, or whose backend lives on, lost nothing.
 create function _note_lost_claims(freed uuid[], claim_ids bigint[], void uuid[], moment timestamptz) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -32,7 +32,8 @@ begin
         insert into suspect_jobs as s (job_id, session_id, losses, breaks, lost_at)
         -- A claim that is over may list the job too, until it is deleted: the newest one was lost.
         select distinct on (j.id)
-               j.id, j.session_id, (t.is_alone and not text.is_new)::integer, (t.is_alone and text.is_new)::integer, moment
+               j.id, j.session_id, (t.is_alone and not text.is_new)::integer, (t.is_alone and text.is_new)::integer,
+               moment
         from unnest(freed, claim_ids) as lost(job_id, claim_id)
         join jobs j on j.id = lost.job_id
         join claims t on t.id = any (void) and t.lease_until is null and j.id = any (t.job_ids)
@@ -94,7 +95,8 @@ begin
         select r.job_id
         from suspect_jobs s
         join ready_jobs r on r.job_id = s.job_id
-        where r.run_at <= moment and last_loss + _pause_after_loss(s.losses) <= moment and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
+        where r.run_at <= moment and last_loss + _pause_after_loss(s.losses) <= moment
+          and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
           and r.lane <> all (full_lanes || _resting_models(moment))
         order by s.losses + s.breaks, r.priority desc, r.turn, r.job_id
         limit 1);
@@ -124,7 +126,8 @@ begin
 end
 $$;
 
--- The sessions that have due jobs, jobs of claimers that died, or jobs that money has come back for, for a claimer that tries them one by one after an error.
+-- The sessions that have due jobs, jobs of claimers that died, or jobs that money has come back for, for a claimer that
+-- tries them one by one after an error.
 create function _due_sessions() returns setof uuid
     language sql stable
     security definer
@@ -168,8 +171,8 @@ declare
     current uuid[] := _hold_claims(job_ids, claim_ids);
 begin
     update jobs j
-    set status = 'failed', status_before = null, claim_id = null, claimed_by = null, lease_until = null, completed_at = moment,
-        attempt_count = j.attempt_count + 1,
+    set status = 'failed', status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+        completed_at = moment, attempt_count = j.attempt_count + 1,
         error_details = jsonb_strip_nulls(jsonb_build_object(
             'class', 'internal', 'sqlstate', r.sqlstate, 'message', r.message, 'hint', r.hint, 'at', moment))
     from unnest(job_ids, sqlstates, messages, hints) as r(job_id, sqlstate, message, hint)

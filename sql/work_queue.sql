@@ -1,5 +1,5 @@
--- What a claimer inside the server asks for between its turns, and waiting for others to work the queue. A procedure that commits
--- may have neither SECURITY DEFINER nor SET; every name and operator in it is therefore qualified.
+-- What a claimer inside the server asks for between its turns, and waiting for others to work the queue. A procedure
+-- that commits may have neither SECURITY DEFINER nor SET; every name and operator in it is therefore qualified.
 
 -- Makes this backend a claimer: its name, held as a lock for as long as it is one.
 create function _open_claimer(kind text) returns text
@@ -20,9 +20,10 @@ begin
 end
 $$;
 
--- Claims up to "room" jobs for a claimer inside the server, under a claim of this id: none of the excluded sessions, of the
--- limited queues no more than they have room for, and no call of owners and sessions that wait for money. Test jobs are left
--- to run_pending. Where a job is to be worked alone, nothing is claimed until nothing is in flight, and then that job.
+-- Claims up to "room" jobs for a claimer inside the server, under a claim of this id: none of the excluded sessions, of
+-- the limited queues no more than they have room for, and no call of owners and sessions that wait for money. Test jobs
+-- are left to run_pending. Where a job is to be worked alone, nothing is claimed until nothing is in flight, and then
+-- that job.
 create function _take(
     claimer text, room integer, in_flight integer, claim uuid, excluded uuid[], narrow text[], rooms integer[], poor text[]
 ) returns table (job_id uuid, claim_id bigint, session_id uuid, kind text, lane text, is_alone boolean)
@@ -62,8 +63,8 @@ begin
 end
 $$;
 
--- Locks those of these sessions that nobody holds, nor the wallets of their owners, and returns them; so too those that are deleted, of
--- whose jobs nothing is left to wait for: whoever has them in hand shall find their claims gone.
+-- Locks those of these sessions that nobody holds, nor the wallets of their owners, and returns them; so too those that
+-- are deleted, of whose jobs nothing is left to wait for: whoever has them in hand shall find their claims gone.
 create function _lock_sessions(ids uuid[]) returns setof uuid
     language plpgsql
     security definer
@@ -96,7 +97,8 @@ begin
 end
 $$;
 
--- Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, null when none is coming.
+-- Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, null when none is
+-- coming.
 create function _next_due(claimer text, with_test_jobs boolean, full_lanes text[], excluded uuid[]) returns double precision
     language plpgsql
     security definer

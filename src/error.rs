@@ -11,8 +11,8 @@ use pgrx::prelude::*;
 pub(crate) fn leave_out_backtraces() {
     const VARIABLE: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(VARIABLE);
-    // SAFETY: the library is being loaded, by a process that has no other thread. Our copy of the standard library looks
-    // at the variable once, so other libraries find it as it was.
+    // SAFETY: the library is being loaded, by a process that has no other thread. Our copy of the standard library
+    // looks at the variable once, so other libraries find it as it was.
     unsafe {
         std::env::set_var(VARIABLE, "0");
         drop(std::backtrace::Backtrace::capture());

@@ -1,5 +1,5 @@
-//! Time and the ids made from it. `_now` is the only clock of the SQL side and can be moved by a superuser in tests; ids go by
-//! the true clock always.
+//! Time and the ids made from it. `_now` is the only clock of the SQL side and can be moved by a superuser in tests;
+//! ids go by the true clock always.
 
 use crate::settings;
 use pgrx::prelude::*;
@@ -22,7 +22,8 @@ pub(crate) fn _uuid_v7() -> pgrx::Uuid {
     thread_local! { static LAST: Cell<u64> = const { Cell::new(0) }; }
     // SAFETY: reads the system clock, no more.
     let micros = (unsafe { pg_sys::GetCurrentTimestamp() } + POSTGRES_EPOCH) as u64;
-    // 48 bits of milliseconds, then 12 bits that count quarter-microseconds, so that ids made within one still differ in order.
+    // 48 bits of milliseconds, then 12 bits that count quarter-microseconds, so that ids made within one still differ
+    // in order.
     let tick = ((micros / 1000) << 12) | ((micros % 1000) << 2);
     let tick = LAST.with(|last| {
         let next = tick.max(last.get() + 1);
@@ -38,7 +39,8 @@ pub(crate) fn _uuid_v7() -> pgrx::Uuid {
     pgrx::Uuid::from_bytes(bytes)
 }
 
-/// Eight strong random bytes. They are asked for many at a time, for asking is slow; a process never uses those of its parent.
+/// Eight strong random bytes. They are asked for many at a time, for asking is slow; a process never uses those of its
+/// parent.
 fn random_bytes() -> [u8; 8] {
     const MANY: usize = 4096;
     thread_local! { static STORE: RefCell<(u32, usize, [u8; MANY])> = const { RefCell::new((0, MANY, [0; MANY])) }; }

@@ -109,7 +109,8 @@ impl From<Before> for Past {
     }
 }
 
-/// The steps of a definition, in the order they run, with the calls each becomes on these facts, and for each model their tokens.
+/// The steps of a definition, in the order they run, with the calls each becomes on these facts, and for each model
+/// their tokens.
 #[pg_extern(stable)]
 #[allow(clippy::type_complexity)] // a row, a column each
 pub(crate) fn _explain(

@@ -3,8 +3,8 @@
 
 use pgrx::prelude::*;
 
-/// Whether the owner is taken from the claims of this role. The settings are read here and not in SQL: before the library is
-/// loaded anyone could set them.
+/// Whether the owner is taken from the claims of this role. The settings are read here and not in SQL: before the
+/// library is loaded anyone could set them.
 #[pg_extern(stable, parallel_restricted)]
 pub(crate) fn _has_jwt_identity(role: &str) -> bool {
     crate::settings::is_jwt_role(role)
@@ -70,7 +70,8 @@ pub(crate) fn _jobs_in_flight() -> Option<pgrx::JsonB> {
     Some(pgrx::JsonB(named.map(|(name, count)| ((*name).to_owned(), serde_json::Value::from(count))).collect()))
 }
 
-/// Where this database stands with its worker: wanted, starting, served, fallen, refused or held; null when it never asked for one.
+/// Where this database stands with its worker: wanted, starting, served, fallen, refused or held; null when it never
+/// asked for one.
 #[pg_extern(volatile, parallel_restricted)]
 pub(crate) fn _worker_state() -> Option<&'static str> {
     use crate::worker::board::{self, State};

@@ -1,4 +1,5 @@
-//! The statuses, moves, kinds and error classes of jobs for SQL, from the one list in the core; and what becomes of a failure.
+//! The statuses, moves, kinds and error classes of jobs for SQL, from the one list in the core; and what becomes of a
+//! failure.
 
 use crate::error::Error;
 use dialectic_core::breaker;
@@ -76,8 +77,8 @@ pub(crate) fn _breaker_rest(failures: i32, base: f64, most: f64, random: f64) ->
     breaker::opened(failures, seconds(base), seconds(most), random).map(|rest| rest.as_secs_f64())
 }
 
-/// What becomes of a job whose attempt failed: `{status, charged, after}`, where no status means the one it was claimed from
-/// and `after` is in seconds.
+/// What becomes of a job whose attempt failed: `{status, charged, after}`, where no status means the one it was claimed
+/// from and `after` is in seconds.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _retry_verdict(
     class: &str,

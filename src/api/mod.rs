@@ -1,5 +1,6 @@
-//! Functions of the SQL surface that need Rust. Each decodes its arguments, asks the core and encodes the answer; none decides
-//! anything, and none but those that fill a cache read a table. Names with a leading underscore are ours, called from `sql/`.
+//! Functions of the SQL surface that need Rust. Each decodes its arguments, asks the core and encodes the answer; none
+//! decides anything, and none but those that fill a cache read a table. Names with a leading underscore are ours,
+//! called from `sql/`.
 
 pub(crate) mod clock;
 pub(crate) mod entry;

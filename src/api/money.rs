@@ -14,8 +14,8 @@ fn number(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// What becomes of calls that may cost so much, in order: `hold`, `wait` or `pause`, and which is short of it, the `wallet` or the `budget`. Each
-/// is under the wallet of this owner and the budget of this session, where there is one.
+/// What becomes of calls that may cost so much, in order: `hold`, `wait` or `pause`, and which is short of it, the
+/// `wallet` or the `budget`. Each is under the wallet of this owner and the budget of this session, where there is one.
 #[pg_extern(immutable)]
 #[allow(clippy::too_many_arguments)] // a row, a column each
 pub(crate) fn _admit(
@@ -63,7 +63,8 @@ pub(crate) fn _charged(held: i64, cost: i64) -> i64 {
     number(settle(amount(held), amount(cost)).charged)
 }
 
-/// What is charged besides to a call that was charged so much by an estimate and truly cost so much; below nothing, what it gets back.
+/// What is charged besides to a call that was charged so much by an estimate and truly cost so much; below nothing,
+/// what it gets back.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _corrected(held: i64, charged: i64, cost: i64, free: i64) -> i64 {
     let correction = correct(amount(held), amount(charged), amount(cost), amount(free));

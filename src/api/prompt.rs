@@ -1,7 +1,8 @@
-//! Prompts for SQL: checking a template, filling one, the request of one job. Values are data and are never rendered as templates.
+//! Prompts for SQL: checking a template, filling one, the request of one job. Values are data and are never rendered as
+//! templates.
 //!
-//! The engine goes as deep as a template is long, deeper than the stack of a backend allows, so templates are compiled and filled
-//! on a thread that has room; it sees no Postgres.
+//! The engine goes as deep as a template is long, deeper than the stack of a backend allows, so templates are compiled
+//! and filled on a thread that has room; it sees no Postgres.
 
 use super::encode;
 use crate::error::Error;
@@ -36,7 +37,8 @@ pub(crate) fn _check_template(name: &str, body: &str) -> Result<(), ErrorReport>
     Ok(deep(|| Ok(prompt::check(name, body)?))?)
 }
 
-/// The variables that nobody gives one of the templates `{name: body}` where it is used, and those that it is given there.
+/// The variables that nobody gives one of the templates `{name: body}` where it is used, and those that it is given
+/// there.
 #[pg_extern(immutable, parallel_safe)]
 #[allow(clippy::type_complexity)]
 fn _unknown_variables(
@@ -131,7 +133,8 @@ pub(crate) fn _read_answer(job: Option<pgrx::Uuid>, finish_reason: &str, answer:
     Ok(JsonB(told))
 }
 
-/// All messages of a prompt that goes on with an answer: those of the turn, what these chunks have so far, and what was asked for then.
+/// All messages of a prompt that goes on with an answer: those of the turn, what these chunks have so far, and what was
+/// asked for then.
 #[pg_extern(stable)]
 pub(crate) fn _continued_prompt(
     definition_id: &str,
@@ -171,7 +174,8 @@ pub(crate) fn _render_seed(
     Ok(deep(|| Ok(definition.seed_prompt(stage, iteration, request)?))?)
 }
 
-/// The request of one claimed job, saved and its call opened: `{"request": …}`, null when documents have to be condensed first or there is no money for it, or `{"problem": …}` that says why there is none.
+/// The request of one claimed job, saved and its call opened: `{"request": …}`, null when documents have to be
+/// condensed first or there is no money for it, or `{"problem": …}` that says why there is none.
 #[pg_extern(volatile)]
 pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
     let problem = |reason: String| Ok(JsonB(serde_json::json!({ "problem": reason })));

@@ -1,4 +1,5 @@
-//! What is said about providers and models, checked before it is stored. The rules are the core's; nothing here reads a table.
+//! What is said about providers and models, checked before it is stored. The rules are the core's; nothing here reads a
+//! table.
 
 use crate::error::{Error, SettingsOf};
 use crate::settings;
@@ -26,8 +27,8 @@ pub(crate) fn _check_model_settings(api: &str, settings: JsonB) -> Result<(), Er
     Ok(checked.map_err(|reason| Error::Setting { of, reason })?)
 }
 
-/// How a reference to a secret may begin. Asked of the library, which is loaded by asking: a setting of that name made before it
-/// was loaded, by anybody, does not count.
+/// How a reference to a secret may begin. Asked of the library, which is loaded by asking: a setting of that name made
+/// before it was loaded, by anybody, does not count.
 #[pg_extern(stable)]
 pub(crate) fn _secret_prefixes() -> String {
     settings::secret_prefixes()

@@ -7,8 +7,8 @@ use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-/// The recipe with its defaults filled in, or an error that lists every problem. `upstream` holds the outputs of the stages
-/// before it; null leaves inputs from other stages unchecked.
+/// The recipe with its defaults filled in, or an error that lists every problem. `upstream` holds the outputs of the
+/// stages before it; null leaves inputs from other stages unchecked.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _check_recipe(
     recipe: Option<JsonB>,

@@ -64,8 +64,9 @@ pub(crate) struct Taken {
     pub(crate) is_alone: bool,
 }
 
-/// Claims up to `room` due jobs: none of the excluded sessions, of limited queues no more than they have room for, and no
-/// call of an owner or a session that waits for money. A job that is worked alone is claimed only when none is in flight.
+/// Claims up to `room` due jobs: none of the excluded sessions, of limited queues no more than they have room for, and
+/// no call of an owner or a session that waits for money. A job that is worked alone is claimed only when none is in
+/// flight.
 pub(crate) fn take(
     claimer: &str,
     room: usize,
@@ -152,7 +153,8 @@ pub(crate) fn revoked(claims: &[Claim]) -> Result<HashSet<i64>, Error> {
     Ok(query(REVOKED, &[jobs.into(), ids.into()], |row| must(row, 1))?.into_iter().collect())
 }
 
-/// Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, none when none is coming.
+/// Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, none when none
+/// is coming.
 pub(crate) fn next_due(
     claimer: &str,
     with_test_jobs: bool,

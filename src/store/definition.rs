@@ -1,5 +1,5 @@
-//! Reading the frozen definition of a session. It never changes and is named by its content, so what was read can be kept for as
-//! long as the process lives.
+//! Reading the frozen definition of a session. It never changes and is named by its content, so what was read can be
+//! kept for as long as the process lives.
 
 use super::{must, query};
 use crate::error::Error;

@@ -19,8 +19,8 @@ pub(crate) struct Source {
     pub(crate) manuscript: Manuscript,
 }
 
-/// Reads what the documents of these render jobs are made from; a job whose definition cannot be read comes with the reason,
-/// one that is no longer claimed not at all.
+/// Reads what the documents of these render jobs are made from; a job whose definition cannot be read comes with the
+/// reason, one that is no longer claimed not at all.
 pub(crate) fn sources(claims: &[Claim]) -> Result<Vec<Read<Source>>, Error> {
     if claims.is_empty() {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! The only user of SPI. One file per noun, typed values in and out; statements are constants beside their one user, and each
-//! calls one function of `sql/`, for many jobs at once.
+//! The only user of SPI. One file per noun, typed values in and out; statements are constants beside their one user,
+//! and each calls one function of `sql/`, for many jobs at once.
 
 pub(crate) mod catalog;
 pub(crate) mod claim;

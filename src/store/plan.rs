@@ -1,5 +1,5 @@
-//! Planning many plan jobs at once: what they need to know is read for all of them, the core decides for each, and what was decided
-//! is written for all of them. The sessions are locked by the caller.
+//! Planning many plan jobs at once: what they need to know is read for all of them, the core decides for each, and what
+//! was decided is written for all of them. The sessions are locked by the caller.
 
 mod children;
 
@@ -81,8 +81,8 @@ impl Planned {
 /// So many children are enough for one transaction; a plan that has more of its own gets them all.
 const ENOUGH: usize = 250;
 
-/// Reads what these claimed plan jobs need and computes what they become; those that are no longer claimed are left out.
-/// Nothing is written.
+/// Reads what these claimed plan jobs need and computes what they become; those that are no longer claimed are left
+/// out. Nothing is written.
 pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
     let (jobs, claims): (Vec<Uuid>, Vec<i64>) = plans.iter().map(|claim| (claim.job, claim.id)).unzip();
     let mut turns = HashMap::new();
@@ -156,8 +156,8 @@ struct Planner {
 }
 
 impl Planner {
-    /// Reads what the steps that are ready may take. A step that becomes ready because another turned out to have no children
-    /// reads types of the same recipe, so all of those are read where any step is ready.
+    /// Reads what the steps that are ready may take. A step that becomes ready because another turned out to have no
+    /// children reads types of the same recipe, so all of those are read where any step is ready.
     fn read_sources(&mut self, roots: &[(Root, Arc<Definition>)]) -> Result<(), Error> {
         let mut runs = HashSet::new();
         let mut types = BTreeSet::new();

@@ -61,7 +61,8 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// What was written before, of which so many chunks are fragments of calls that broke off; and what the job was made for.
+    /// What was written before, of which so many chunks are fragments of calls that broke off; and what the job was
+    /// made for.
     fn new(chunks: Vec<String>, fragments: i32, gap: Option<String>, why: Option<&str>, missing: Vec<String>) -> Self {
         let why = match why {
             _ if fragments > 0 => Some(Why::Interrupted),
@@ -109,8 +110,8 @@ struct Row {
     depth: u32,
 }
 
-/// Reads all that the requests of these claimed jobs are made from; every text once, however many jobs read it. A job whose
-/// definition cannot be read comes with the reason, one that is no longer claimed not at all.
+/// Reads all that the requests of these claimed jobs are made from; every text once, however many jobs read it. A job
+/// whose definition cannot be read comes with the reason, one that is no longer claimed not at all.
 pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
     if claims.is_empty() {
         return Ok(Vec::new());

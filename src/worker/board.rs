@@ -1,8 +1,9 @@
 //! The notice board in shared memory: which database wants a worker, who serves it, and what it should look at.
 //!
-//! A seat a database, taken when it first asks and given up when it has no use for a worker. Everything on the board is changed
-//! under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up their notices after they
-//! can no longer be undone. The board is lost with the server: whoever starts looks at the tables, not at what was said here.
+//! A seat a database, taken when it first asks and given up when it has no use for a worker. Everything on the board is
+//! changed under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up their
+//! notices after they can no longer be undone. The board is lost with the server: whoever starts looks at the tables,
+//! not at what was said here.
 
 use crate::worker::hold_up::ShownHoldUp;
 use crate::worker::in_flight::KINDS;
@@ -115,7 +116,8 @@ fn with<T>(work: impl FnOnce(&mut Board) -> T) -> Option<T> {
     if board.is_null() {
         return None;
     }
-    // SAFETY: both were set up by the postmaster; the lock makes this the only user of the board, and no closure here panics.
+    // SAFETY: both were set up by the postmaster; the lock makes this the only user of the board, and no closure here
+    // panics.
     unsafe {
         pg_sys::LWLockAcquire(lock, pg_sys::LWLockMode::LW_EXCLUSIVE);
         let result = work(&mut *board);
@@ -155,7 +157,8 @@ fn ring(latch: *mut pg_sys::Latch) {
     }
 }
 
-/// Tells the worker of a database that there is something to look at, and from which turn on; one that has none yet gets one.
+/// Tells the worker of a database that there is something to look at, and from which turn on; one that has none yet
+/// gets one.
 pub(crate) fn pin(database: u32, first_turn: i64, work: bool, revoked: bool) {
     with(|board| {
         let Some(seat) = board.seat_or_new(database) else {
@@ -208,7 +211,8 @@ pub(crate) fn give_up(database: u32) {
     });
 }
 
-/// As `give_up`, by a worker that found no extension; one that was told of work since it last looked found it too early.
+/// As `give_up`, by a worker that found no extension; one that was told of work since it last looked found it too
+/// early.
 pub(crate) fn give_up_unless_told(database: u32) {
     with(|board| {
         if let Some(seat) = board.seat(database) {

@@ -1,8 +1,8 @@
 //! Call threads: tasks in, results out. This file knows nothing of Postgres and never waits for a thread.
 //!
-//! Prompts and documents are rendered, models called and their answers read; a call has a thread of its own while it lasts, and
-//! waits for one where no more can be started. A thread that panics ends its own task and nothing else. Dropping the calls ends
-//! those that are under way without waiting for them.
+//! Prompts and documents are rendered, models called and their answers read; a call has a thread of its own while it
+//! lasts, and waits for one where no more can be started. A thread that panics ends its own task and nothing else.
+//! Dropping the calls ends those that are under way without waiting for them.
 
 use crate::worker::http::{Heard, Http, Route};
 use crate::worker::pool::{Bell, Manner, Pool};
@@ -206,8 +206,8 @@ impl Drop for Calls {
     }
 }
 
-/// Gives the threads so many arenas of memory that hardly one of them shares that of the main thread: who stands back while he has the lock of
-/// an arena holds up all that use it.
+/// Gives the threads so many arenas of memory that hardly one of them shares that of the main thread: who stands back
+/// while he has the lock of an arena holds up all that use it.
 fn keep_arenas_apart() {
     #[cfg(target_env = "gnu")]
     // SAFETY: sets a limit of this process alone; where that fails the old one stands.
@@ -247,7 +247,8 @@ fn refuse(task: Task, problem: &std::io::Error) -> Event {
     }
 }
 
-/// The messages of a job, if they fit. Of those that go on with an answer the last is saved: the others are there already.
+/// The messages of a job, if they fit. Of those that go on with an answer the last is saved: the others are there
+/// already.
 pub(crate) fn rendered(prompt: Prompt, room: &Room) -> Rendered {
     let goes_on = matches!(prompt, Prompt::GoOn(..));
     let (made, turn) = match prompt {

@@ -1,8 +1,8 @@
 //! A claimer inside the server: its name and the lock that says it lives.
 //!
-//! The lock is a session-level advisory lock on the claimer's name; while it is held the claims are alive. When a transaction
-//! aborts in a backend that is a claimer, the lock is released there and then, so that the next claimer frees the jobs at once;
-//! the worker, whose transactions may fail without ending it, keeps its own.
+//! The lock is a session-level advisory lock on the claimer's name; while it is held the claims are alive. When a
+//! transaction aborts in a backend that is a claimer, the lock is released there and then, so that the next claimer
+//! frees the jobs at once; the worker, whose transactions may fail without ending it, keeps its own.
 
 use crate::error::Error;
 use crate::worker::{board, server};

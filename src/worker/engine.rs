@@ -1,9 +1,10 @@
 //! The engine of a claimer, the same in the worker and in `run_pending`: claim, prepare, open, call, keep.
 //!
-//! A cycle opens the calls that are admitted, stores what came back, plans and reads what was claimed before, and claims more:
-//! in one short transaction where there is little of it, else in one each. What a transaction claims is read in the next one,
-//! so a claim is committed before anything about the job is read. A transaction that fails changes nothing; `isolate` then
-//! finds the job or the session that is the cause. Rendering and calling happen on threads between transactions.
+//! A cycle opens the calls that are admitted, stores what came back, plans and reads what was claimed before, and
+//! claims more: in one short transaction where there is little of it, else in one each. What a transaction claims is
+//! read in the next one, so a claim is committed before anything about the job is read. A transaction that fails
+//! changes nothing; `isolate` then finds the job or the session that is the cause. Rendering and calling happen on
+//! threads between transactions.
 
 mod apply;
 mod events;
@@ -177,8 +178,8 @@ impl Engine {
         lanes.into_iter().filter(|(_, room)| *room == 0).map(|(lane, _)| lane).collect()
     }
 
-    /// How long nothing happens unless a thread or another process says so: until a provider has room again, streamed text is
-    /// stored, or something is tried again.
+    /// How long nothing happens unless a thread or another process says so: until a provider has room again, streamed
+    /// text is stored, or something is tried again.
     pub(crate) fn rest(&self, full: &[String]) -> Option<Duration> {
         if news::is_there() {
             return Some(Duration::ZERO);
@@ -193,8 +194,8 @@ impl Engine {
         self.gate.next(full, waiting).into_iter().chain(flush).chain(money).chain(thread).chain(held_up).min()
     }
 
-    /// One cycle: at most `most` jobs are claimed; with `look` set, calls whose claim was revoked are cancelled. An error is
-    /// returned only where the host raises.
+    /// One cycle: at most `most` jobs are claimed; with `look` set, calls whose claim was revoked are cancelled. An
+    /// error is returned only where the host raises.
     pub(crate) fn cycle(&mut self, host: &mut impl Host, most: usize, look: bool) -> Result<Report, Problem> {
         self.look_due |= look;
         self.listen();
@@ -249,8 +250,8 @@ impl Engine {
             let parts = Parts { open: true, keep: true, claim: true, look: self.look_due };
             return Ok(self.step(host, &parts, self.room(most), Only::All, report)?.has_written);
         }
-        // In this order the threads always have something to do: they call while jobs are claimed, and render while answers
-        // are stored. A long cycle ends early, and the next one begins with the step that is left.
+        // In this order the threads always have something to do: they call while jobs are claimed, and render while
+        // answers are stored. A long cycle ends early, and the next one begins with the step that is left.
         let begun = Instant::now();
         let mut has_written = false;
         for _ in 0..STEPS {
@@ -284,8 +285,8 @@ impl Engine {
         has_thread && self.in_flight.prepared().any(|(claim, prepared)| prepared.is_next() && is_free(claim.session))
     }
 
-    /// How many more jobs may be claimed: as many as there are threads, and as many again, because what is claimed now is
-    /// read in the next transaction and prepared after it.
+    /// How many more jobs may be claimed: as many as there are threads, and as many again, because what is claimed now
+    /// is read in the next transaction and prepared after it.
     fn room(&self, most: usize) -> usize {
         let excluded = self.unclaimable();
         if self.alone.is_some_and(|id| self.in_flight.is_working(id, &excluded)) {

@@ -1,7 +1,8 @@
-//! The gate before the providers: which model answers for another, which call may leave now, and how many more may be claimed.
+//! The gate before the providers: which model answers for another, which call may leave now, and how many more may be
+//! claimed.
 //!
-//! Holds a claimer's copy of the catalog and of the clocks, and what its own calls have used of every limit. Several claimers of one
-//! database share the clocks, not the counts. Never touches the database, never starts a call.
+//! Holds a claimer's copy of the catalog and of the clocks, and what its own calls have used of every limit. Several
+//! claimers of one database share the clocks, not the counts. Never touches the database, never starts a call.
 
 use crate::store::catalog::{Catalog, Clock, Model, Provider};
 use crate::worker::in_flight::{InFlight, Kind};
@@ -36,8 +37,8 @@ pub(crate) struct Gate {
     /// What its own calls have told of the tokens of models, and what of it nobody has put down.
     ratios: HashMap<String, Ratio>,
     learned: HashMap<String, Ratio>,
-    /// Providers, or (with a name) models of them, that are paused or have an open circuit, and until when: a fallback answers for
-    /// them.
+    /// Providers, or (with a name) models of them, that are paused or have an open circuit, and until when: a fallback
+    /// answers for them.
     shut: HashMap<(String, String), Duration>,
 }
 
@@ -144,7 +145,8 @@ impl Gate {
         self.learned.clear();
     }
 
-    /// The model that is called for a job of this model: itself, or its fallback, when it cannot be or has used up its attempts.
+    /// The model that is called for a job of this model: itself, or its fallback, when it cannot be or has used up its
+    /// attempts.
     pub(crate) fn answering(&self, name: &str, is_last_attempt: bool) -> Option<&Arc<Model>> {
         let model = self.catalog.models.get(name)?;
         let fallback = model.fallback.as_ref().and_then(|name| self.catalog.models.get(name));
@@ -171,9 +173,9 @@ impl Gate {
         !self.shut.is_empty() && (is_shut("") || is_shut(&model.name))
     }
 
-    /// Admits calls in the order of their arrival until `most` are admitted and not sent; behind a provider without room the
-    /// others of that provider wait as well. Calls of excluded sessions are not admitted. Returns the providers that will not
-    /// have room for long.
+    /// Admits calls in the order of their arrival until `most` are admitted and not sent; behind a provider without
+    /// room the others of that provider wait as well. Calls of excluded sessions are not admitted. Returns the
+    /// providers that will not have room for long.
     pub(crate) fn admit(&mut self, in_flight: &mut InFlight, excluded: &HashSet<Uuid>, most: usize) -> HashSet<String> {
         let now = self.now();
         let (mut full, mut throttled) = (HashSet::new(), HashSet::new());
@@ -252,8 +254,8 @@ impl Gate {
         self.limits.narrow(provider);
     }
 
-    /// The lanes of which not all may be claimed that there is, each with how many may; `in_hand` tells how many calls of a
-    /// provider are claimed already and have not left.
+    /// The lanes of which not all may be claimed that there is, each with how many may; `in_hand` tells how many calls
+    /// of a provider are claimed already and have not left.
     pub(crate) fn lanes<'a>(&self, in_hand: impl FnOnce() -> HashMap<&'a str, usize>) -> Vec<(String, usize)> {
         if self.watched.is_empty() {
             return Vec::new();
@@ -274,7 +276,8 @@ impl Gate {
         self.catalog.models.keys().filter_map(lane).collect()
     }
 
-    /// How long until the first of these lanes, or of these calls that wait, has room: none when only another call can make it.
+    /// How long until the first of these lanes, or of these calls that wait, has room: none when only another call can
+    /// make it.
     pub(crate) fn next<'a>(&self, full: &[String], prepared: impl Iterator<Item = &'a Prepared>) -> Option<Duration> {
         let now = self.now();
         let until = |model: &Model, tokens: u64| match self.limits.next(&model.provider.name, &model.name, tokens, now)

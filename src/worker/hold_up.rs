@@ -1,7 +1,7 @@
 //! What errors hold up: a session, or the whole database; when it is tried again, and when it is logged.
 //!
-//! Decides the backoff and what `health()` and `blocked` show. Never touches the database, never fails a job: whatever is
-//! held up stays in flight and goes on when the cause has ended.
+//! Decides the backoff and what `health()` and `blocked` show. Never touches the database, never fails a job: whatever
+//! is held up stays in flight and goes on when the cause has ended.
 
 use crate::error::Problem;
 use pgrx::Uuid;
@@ -127,8 +127,8 @@ fn without_numbers(message: &str) -> String {
 /// How much of a message other processes see.
 const SHOWN_MESSAGE_BYTES: usize = 400;
 
-/// Something that an error holds up, as other processes see it. In shared memory, because a full disk or a read-only server
-/// cannot store it in a table.
+/// Something that an error holds up, as other processes see it. In shared memory, because a full disk or a read-only
+/// server cannot store it in a table.
 #[derive(Clone, Copy)]
 pub(crate) struct ShownHoldUp {
     /// None where the whole database is held up.

@@ -1,8 +1,8 @@
 //! One call over HTTP: bytes out, bytes in, an outcome. Runs on call threads and never touches Postgres.
 //!
-//! Connections are kept alive, one pool for each provider. No redirect is followed, no proxy is taken from the environment, and
-//! every address is asked about (`address`). A secret is resolved for the call and taken out of all that comes back. What the
-//! bytes mean is decided by the core.
+//! Connections are kept alive, one pool for each provider. No redirect is followed, no proxy is taken from the
+//! environment, and every address is asked about (`address`). A secret is resolved for the call and taken out of all
+//! that comes back. What the bytes mean is decided by the core.
 
 mod address;
 mod line;
@@ -146,8 +146,8 @@ impl Http {
         let mut on_call = OnCall::begin(stop, seconds(manner.first_byte_seconds));
         let mut sent = send(&agent, provider, &wire, secret.as_deref(), &body);
         while sent.as_ref().is_err_and(is_broken) && on_call.is_unseen() && !stop.is_asked() {
-            // The provider had closed a connection that was kept: it never saw the request. The next may be closed as well, until
-            // none is left and a new one is made.
+            // The provider had closed a connection that was kept: it never saw the request. The next may be closed as
+            // well, until none is left and a new one is made.
             drop(on_call);
             on_call = OnCall::begin(stop, seconds(manner.first_byte_seconds));
             sent = send(&agent, provider, &wire, secret.as_deref(), &body);
@@ -234,7 +234,8 @@ impl Listener<'_> {
     }
 }
 
-/// The outcome without the secret in any of its words, which are cut to size only then. Its text has been cleaned as it came.
+/// The outcome without the secret in any of its words, which are cut to size only then. Its text has been cleaned as it
+/// came.
 fn clean(outcome: Outcome, redactor: Option<&Redactor>) -> Outcome {
     let clean = |text: String| {
         let text = redactor.map_or(text.clone(), |redactor| redactor.whole(&text));

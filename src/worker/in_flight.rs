@@ -1,7 +1,7 @@
 //! The jobs that a claimer has in flight: one map from claim to the place where the job is.
 //!
-//! A job is in exactly one place, and `advance` is the only way to another. Never decides what happens next, never touches
-//! the database and never starts a thread.
+//! A job is in exactly one place, and `advance` is the only way to another. Never decides what happens next, never
+//! touches the database and never starts a thread.
 
 use crate::error::Problem;
 use crate::store::catalog::{Model, Provider};
@@ -181,7 +181,8 @@ impl InFlight {
         }
     }
 
-    /// A job could not be read, or its model is not known. After a few times that is its place; until then it is read again.
+    /// A job could not be read, or its model is not known. After a few times that is its place; until then it is read
+    /// again.
     pub(crate) fn note_failed_read(&mut self, id: ClaimId, problem: Problem) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.reads += 1;
@@ -265,8 +266,8 @@ impl InFlight {
         self.at(Kind::Claimed).filter(|(claim, _)| claim.session == session).map(|(claim, _)| claim.id).collect()
     }
 
-    /// How many jobs will need a thread soon. Jobs of busy sessions and jobs that wait for their provider or for money do
-    /// not count: they would leave threads without work.
+    /// How many jobs will need a thread soon. Jobs of busy sessions and jobs that wait for their provider or for money
+    /// do not count: they would leave threads without work.
     pub(crate) fn ahead(&self, busy: &HashSet<Uuid>) -> usize {
         let goes = |claim: &Claim, prepared: &Prepared| {
             prepared.is_next() && prepared.payer.is_none() && !busy.contains(&claim.session)

@@ -1,8 +1,8 @@
 //! The launcher: one process that gives every database with the extension its worker, and connects to none.
 //!
-//! It learns from the board which databases ask, and when the server starts it has each of them visited once, one after the
-//! other; a visitor that finds the extension stays as the worker. It runs no SQL: of the catalogs it reads pg_database alone.
-//! What a worker does is not decided here.
+//! It learns from the board which databases ask, and when the server starts it has each of them visited once, one after
+//! the other; a visitor that finds the extension stays as the worker. It runs no SQL: of the catalogs it reads
+//! pg_database alone. What a worker does is not decided here.
 
 use crate::worker::board::{self, State};
 use crate::worker::signals;
@@ -190,7 +190,8 @@ fn release(handle: *mut pg_sys::BackgroundWorkerHandle) {
     }
 }
 
-/// The databases that may be connected to, templates left out: a connection there would be in the way of CREATE DATABASE.
+/// The databases that may be connected to, templates left out: a connection there would be in the way of CREATE
+/// DATABASE.
 fn connectable() -> Vec<u32> {
     let mut found = Vec::new();
     // SAFETY: a scan of one shared catalog in a transaction of its own, as the launcher of autovacuum does it.

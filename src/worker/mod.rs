@@ -1,7 +1,7 @@
 //! What works the queue: claimers, the threads that call models, and waiting for them.
 //!
-//! claim, prepare, open, call, keep. The main thread is the only one that touches Postgres; call threads see core values only, and
-//! everything crosses between them by a channel and a byte on a socket.
+//! claim, prepare, open, call, keep. The main thread is the only one that touches Postgres; call threads see core
+//! values only, and everything crosses between them by a channel and a byte on a socket.
 
 pub(crate) mod board;
 pub(crate) mod calls;
@@ -30,8 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static PRELOADED: AtomicBool = AtomicBool::new(false);
 
-/// Runs when the library is loaded. In the postmaster it asks for the board and the launcher; every process inherits the note
-/// that the library was preloaded. A server that is being upgraded gets neither.
+/// Runs when the library is loaded. In the postmaster it asks for the board and the launcher; every process inherits
+/// the note that the library was preloaded. A server that is being upgraded gets neither.
 pub(crate) fn init() {
     // SAFETY: reads flags of the process, and sets hooks that keep the ones before them, while the postmaster starts.
     unsafe {

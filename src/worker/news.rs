@@ -1,7 +1,7 @@
 //! What has changed in the tables that every claimer keeps a copy of: the catalog and the clocks of providers.
 //!
-//! A trigger on each of these tables invalidates its entry in the relation cache, which reaches every process at the start of its
-//! next transaction. Nobody polls and nothing expires.
+//! A trigger on each of these tables invalidates its entry in the relation cache, which reaches every process at the
+//! start of its next transaction. Nobody polls and nothing expires.
 
 use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

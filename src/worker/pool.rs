@@ -1,7 +1,7 @@
 //! Threads that take tasks in turn and say when they are done. This file knows neither Postgres nor what a task is.
 //!
-//! Every thread has all signals blocked, so that handlers of the server run on its main thread only. Nobody waits for a thread:
-//! what it has done arrives by a channel and one byte on a socket.
+//! Every thread has all signals blocked, so that handlers of the server run on its main thread only. Nobody waits for a
+//! thread: what it has done arrives by a channel and one byte on a socket.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -45,12 +45,14 @@ pub(super) struct Manner<Task, Done> {
     /// How far its threads stand back behind the main thread, as `nice` counts it.
     pub(super) courtesy: i32,
     pub(super) run: fn(Task) -> Done,
-    /// What becomes of a task when there is no thread and none can be started, or that is withdrawn before one has taken it.
+    /// What becomes of a task when there is no thread and none can be started, or that is withdrawn before one has
+    /// taken it.
     pub(super) refuse: fn(Task, &std::io::Error) -> Done,
 }
 
-/// As many threads as there are tasks, up to the most. To start a thread takes as long as to open a call: whoever gives tasks starts one
-/// if nobody is idle, and the threads start each other. Where none can be started, tasks wait for those that are there.
+/// As many threads as there are tasks, up to the most. To start a thread takes as long as to open a call: whoever gives
+/// tasks starts one if nobody is idle, and the threads start each other. Where none can be started, tasks wait for
+/// those that are there.
 pub(super) struct Pool<Task, Done>(Arc<Crew<Task, Done>>);
 
 struct Crew<Task, Done> {
@@ -143,7 +145,8 @@ impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
         (state, started.map(drop))
     }
 
-    /// The life of a thread: it sees to it that one is there or on its way for every task, as far as that is possible, then takes one.
+    /// The life of a thread: it sees to it that one is there or on its way for every task, as far as that is possible,
+    /// then takes one.
     fn work(self: &Arc<Self>) {
         stand_back(self.manner.courtesy);
         let mut state = lock(&self.state);
@@ -197,7 +200,8 @@ impl<Task: Send + 'static, Done: Send + 'static> Crew<Task, Done> {
 fn stand_back(courtesy: i32) {
     if courtesy > 0 {
         let parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: on Linux both are about the calling thread alone, and to stand back needs no right; where it fails nothing changes.
+        // SAFETY: on Linux both are about the calling thread alone, and to stand back needs no right; where it fails
+        // nothing changes.
         unsafe {
             libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters);
             libc::setpriority(libc::PRIO_PROCESS, 0, courtesy);
@@ -209,9 +213,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `spawn` with all signals blocked: the thread it starts inherits the mask and never runs a handler of the server.
+/// Runs `spawn` with all signals blocked: the thread it starts inherits the mask and never runs a handler of the
+/// server.
 pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are initialised by the calls that fill them, and the old mask is restored whatever spawn returns.
+    // SAFETY: both sets are initialised by the calls that fill them, and the old mask is restored whatever spawn
+    // returns.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();

@@ -1,6 +1,7 @@
 //! A job on its way to a request: what is kept of it while a thread renders its prompt, and the request it becomes.
 //!
-//! Decides what the answer is read against and how much room it has. Never touches the database and never starts a thread.
+//! Decides what the answer is read against and how much room it has. Never touches the database and never starts a
+//! thread.
 
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
@@ -133,7 +134,8 @@ impl Preparing {
         groups.iter().map(|group| group.iter().filter_map(artifact).collect()).collect()
     }
 
-    /// Ends without a call, because the window has no room for a continuation: the document is assembled from what there is.
+    /// Ends without a call, because the window has no room for a continuation: the document is assembled from what
+    /// there is.
     pub(crate) fn end_without_call(&self) -> Verdict {
         assembled(&self.wanted, "the window of the model has no room to go on in")
     }

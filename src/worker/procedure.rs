@@ -1,7 +1,7 @@
 //! Working the queue in the connection of whoever asks: `run_pending`, and the nap of `wait`.
 //!
-//! Both are procedures, for only a procedure may commit: between turns nothing is held, neither a lock nor a snapshot. They wait
-//! on the latch of the process, so that Ctrl-C, time-outs and barriers are answered at once.
+//! Both are procedures, for only a procedure may commit: between turns nothing is held, neither a lock nor a snapshot.
+//! They wait on the latch of the process, so that Ctrl-C, time-outs and barriers are answered at once.
 
 use crate::error::{Error, Problem};
 use crate::store::{claim, schema};
@@ -13,7 +13,8 @@ use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-/// How long work that is not due yet, or that somebody else holds up, is waited for; and money that calls of somebody else hold.
+/// How long work that is not due yet, or that somebody else holds up, is waited for; and money that calls of somebody
+/// else hold.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a session that somebody else holds is looked at.
 const HELD_UP: Duration = Duration::from_millis(20);
@@ -164,8 +165,8 @@ impl Host for Procedure {
     }
 }
 
-/// Runs work in a subtransaction; an error ends it and is returned. A cancelled statement and the end of the process are not
-/// errors of the work, and pass through.
+/// Runs work in a subtransaction; an error ends it and is returned. A cancelled statement and the end of the process
+/// are not errors of the work, and pass through.
 fn subtransaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
     // SAFETY: reads where the server stands, to go back there.
     let (context, owner) = unsafe { (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner) };

@@ -1,7 +1,7 @@
 //! Resolving secrets: a reference becomes the secret at the moment it is needed, and is forgotten with the call.
 //!
-//! Runs on call threads and never touches Postgres. What went wrong is said without the secret and without the contents of a
-//! file that is none.
+//! Runs on call threads and never touches Postgres. What went wrong is said without the secret and without the contents
+//! of a file that is none.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
 //! The worker of one database: a background process that works its queue for as long as the extension is there.
 //!
-//! It waits on its latch and on the socket of its call threads, and on nothing else; between its short transactions it holds
-//! neither a lock nor a snapshot. An error ends the transaction it happened in, never the worker, and is not met again at once.
+//! It waits on its latch and on the socket of its call threads, and on nothing else; between its short transactions it
+//! holds neither a lock nor a snapshot. An error ends the transaction it happened in, never the worker, and is not met
+//! again at once.
 
 use crate::error::{Error, Problem};
 use crate::settings;
@@ -66,7 +67,8 @@ thread_local! {
     static CLAIMER: std::cell::RefCell<Option<String>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Notes that the worker ends in order: what it holds counts as no loss. An error here ends the process as it was to end.
+/// Notes that the worker ends in order: what it holds counts as no loss. An error here ends the process as it was to
+/// end.
 fn leave() {
     if let Some(claimer) = CLAIMER.take() {
         // SAFETY: ends whatever transaction the exit has interrupted.
@@ -202,7 +204,8 @@ fn begin(database: u32, extension: pg_sys::Oid) -> Engine {
     signals::exit(1)
 }
 
-/// Ends the process, on purpose, when the extension it serves is gone; another one that has come meanwhile gets a worker of its own.
+/// Ends the process, on purpose, when the extension it serves is gone; another one that has come meanwhile gets a
+/// worker of its own.
 fn leave_if_gone(database: u32, extension: pg_sys::Oid) {
     let there = transaction(|| Ok(self::extension()));
     match there {

@@ -1,5 +1,5 @@
-//! Signals and waiting in our own processes: SIGTERM ends them wherever they can be ended, SIGHUP has them read the configuration
-//! again, and every wait is on the latch, so that barriers of the server are answered at once.
+//! Signals and waiting in our own processes: SIGTERM ends them wherever they can be ended, SIGHUP has them read the
+//! configuration again, and every wait is on the latch, so that barriers of the server are answered at once.
 
 use pgrx::pg_sys;
 use std::os::fd::RawFd;

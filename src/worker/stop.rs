@@ -1,4 +1,5 @@
-//! Ending a call early: a word to the thread that waits, and the end of the socket it waits on. Knows nothing of Postgres.
+//! Ending a call early: a word to the thread that waits, and the end of the socket it waits on. Knows nothing of
+//! Postgres.
 
 use crate::worker::pool::lock;
 use std::sync::{Condvar, Mutex, PoisonError, Weak};

@@ -1,5 +1,5 @@
-//! What a call has heard since somebody last looked. Written by the thread of the call, read by the main thread, which waits for
-//! nobody: a thread that stands back may keep what it holds for long.
+//! What a call has heard since somebody last looked. Written by the thread of the call, read by the main thread, which
+//! waits for nobody: a thread that stands back may keep what it holds for long.
 
 use std::sync::{Mutex, TryLockError};
 
@@ -17,8 +17,8 @@ impl Tail {
         }
     }
 
-    /// All that came since the last time; none while somebody writes. It is a copy: to free what another thread has allocated may mean
-    /// to wait for that thread.
+    /// All that came since the last time; none while somebody writes. It is a copy: to free what another thread has
+    /// allocated may mean to wait for that thread.
     pub(crate) fn take(&self) -> Option<String> {
         let mut tail = match self.0.try_lock() {
             Ok(tail) => tail,

@@ -1,7 +1,7 @@
 //! What a transaction has to tell the worker, and when: at its commit, never before, and not at all when it aborts.
 //!
-//! Jobs that became ready, claims that were taken away, an extension that came or went, a database that is being dropped. One
-//! callback a process and one at the very end of a commit; what they do cannot fail.
+//! Jobs that became ready, claims that were taken away, an extension that came or went, a database that is being
+//! dropped. One callback a process and one at the very end of a commit; what they do cannot fail.
 
 use crate::worker::board;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -34,8 +34,8 @@ thread_local! {
     static COMMITTED: Cell<Saying> = const { Cell::new(NOTHING) };
 }
 
-/// Registers, once per process, what happens at the end of a transaction; where the library is preloaded also who is told of
-/// objects being dropped.
+/// Registers, once per process, what happens at the end of a transaction; where the library is preloaded also who is
+/// told of objects being dropped.
 pub(crate) fn init() {
     // SAFETY: the callback lives as long as the library, which is never unloaded; the hook keeps the one before it.
     unsafe {
@@ -66,8 +66,8 @@ pub(crate) fn init() {
     }
 }
 
-/// A worker must look again when an extension goes; it must go at once from a database that is to be dropped, for the server
-/// waits a few seconds for it to be gone.
+/// A worker must look again when an extension goes; it must go at once from a database that is to be dropped, for the
+/// server waits a few seconds for it to be gone.
 fn on_drop(class: pg_sys::Oid, object: pg_sys::Oid) {
     if class == pg_sys::ExtensionRelationId {
         say(|saying| saying.work = true);
@@ -114,8 +114,8 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
     }
 }
 
-/// The last thing in a commit, when every process has been told which of its copies are old: whoever is called now finds that out as
-/// soon as it looks.
+/// The last thing in a commit, when every process has been told which of its copies are old: whoever is called now
+/// finds that out as soon as it looks.
 #[pg_guard]
 unsafe extern "C-unwind" fn on_release(
     phase: pg_sys::ResourceReleasePhase::Type,
@@ -140,8 +140,8 @@ fn database() -> u32 {
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
-/// At commit the worker of this database is told that jobs from this turn on became ready (null: only to look), or that claims
-/// were taken away.
+/// At commit the worker of this database is told that jobs from this turn on became ready (null: only to look), or that
+/// claims were taken away.
 #[pg_extern(volatile)]
 pub(crate) fn _tell_worker(first_turn: Option<i64>, revoked: bool) {
     say(|saying| {

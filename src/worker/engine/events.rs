@@ -1,6 +1,8 @@
-//! What the engine gives to its threads and gets back from them: prompts to render, calls to make, text as it is streamed.
+//! What the engine gives to its threads and gets back from them: prompts to render, calls to make, text as it is
+//! streamed.
 //!
-//! Nothing here touches the database: what comes back moves its job to a place from which the next transaction stores it.
+//! Nothing here touches the database: what comes back moves its job to a place from which the next transaction stores
+//! it.
 
 use super::Engine;
 use crate::settings;
@@ -107,8 +109,8 @@ impl Engine {
         });
     }
 
-    /// Admits calls for which there are threads, also of a held-up session that is to be tried now; those that would wait
-    /// long for their provider are given back.
+    /// Admits calls for which there are threads, also of a held-up session that is to be tried now; those that would
+    /// wait long for their provider are given back.
     pub(super) fn admit(&mut self, due_session: Option<Uuid>) {
         let free = self.free_threads();
         let mut excluded = self.unclaimable();

@@ -1,8 +1,8 @@
 //! What the engine does after a transaction has failed: finds the smallest thing that the error belongs to.
 //!
-//! First what concerns no session, then one session at a time, then the unread jobs of a session one at a time. A job that
-//! cannot be read or computed fails, after a few tries. An error while writing fails nothing: it holds up its session, or the
-//! database where every session meets it.
+//! First what concerns no session, then one session at a time, then the unread jobs of a session one at a time. A job
+//! that cannot be read or computed fails, after a few tries. An error while writing fails nothing: it holds up its
+//! session, or the database where every session meets it.
 
 use super::work::{Parts, Phase};
 use super::{Engine, Failed, Host, Report, Succeeded};

@@ -1,7 +1,7 @@
 //! What one transaction of the engine does: store, open, plan, read, claim, in this order.
 //!
-//! Nothing here changes the engine, because the transaction may yet fail; `apply` does that when it is committed. The phase
-//! tells whether an error came from reading a job or from writing.
+//! Nothing here changes the engine, because the transaction may yet fail; `apply` does that when it is committed. The
+//! phase tells whether an error came from reading a job or from writing.
 
 use super::{Engine, UNSTORED_BYTES_LIMIT, read_news};
 use crate::error::{Error, Problem};
@@ -107,8 +107,8 @@ impl Engine {
         }
         let loses_nothing = done.stored.is_empty() && done.opened.open.is_empty() && done.partial_texts.is_empty();
         if loses_nothing && !done.taken.is_alone {
-            // Claims and plans come about again by themselves if the server loses them; answers do not. A claim to work a job
-            // alone must be known to whoever finds it lost.
+            // Claims and plans come about again by themselves if the server loses them; answers do not. A claim to work
+            // a job alone must be known to whoever finds it lost.
             store::commit_lazily();
         }
         Ok(done)

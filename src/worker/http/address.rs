@@ -44,8 +44,8 @@ impl Resolver for Addresses {
     }
 }
 
-/// What is checked before a connection is looked for: a proxy looks hosts up where nobody here can see it, and a secret must not travel
-/// in the open.
+/// What is checked before a connection is looked for: a proxy looks hosts up where nobody here can see it, and a secret
+/// must not travel in the open.
 pub(super) fn check(route: &Route) -> Result<(), String> {
     if route.policy.proxy.is_none() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Connections that can be ended from outside, and that give up when nothing comes for too long.
 //!
-//! Connections are kept and used by one call after another. Each read and write looks up the call of its own thread, tells it
-//! which socket it waits on, and keeps to the limit that holds for it now. Decides how often a stream is listened to, and never what a limit
-//! is.
+//! Connections are kept and used by one call after another. Each read and write looks up the call of its own thread,
+//! tells it which socket it waits on, and keeps to the limit that holds for it now. Decides how often a stream is
+//! listened to, and never what a limit is.
 
 use crate::worker::stop::Stop;
 use std::cell::RefCell;
@@ -15,12 +15,13 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Error, Timeout};
 
-/// Who has been speaking for so long is listened to every so often: what comes word by word is then heard several words at a time, and a
-/// thread does not wake for each. What has come meanwhile is not heard where the other end resets the connection.
+/// Who has been speaking for so long is listened to every so often: what comes word by word is then heard several words
+/// at a time, and a thread does not wake for each. What has come meanwhile is not heard where the other end resets the
+/// connection.
 const SETTLED: Duration = Duration::from_millis(200);
 const BREATH: Duration = Duration::from_millis(30);
-/// So many bytes at once are no words any more: who sends as much is listened to without a pause. A look at a connection that is encrypted
-/// brings what 4 KB of its records hold, however much has come, so this is less.
+/// So many bytes at once are no words any more: who sends as much is listened to without a pause. A look at a
+/// connection that is encrypted brings what 4 KB of its records hold, however much has come, so this is less.
 const MUCH: usize = 2 << 10;
 
 thread_local! {
@@ -85,8 +86,8 @@ impl OnCall {
         CALL.with_borrow_mut(|now| now.iter_mut().for_each(|call| call.patience = patience));
     }
 
-    /// Whether it went over a connection that others have used before, and not a byte came back: it was closed by then, and nobody
-    /// has seen the request.
+    /// Whether it went over a connection that others have used before, and not a byte came back: it was closed by then,
+    /// and nobody has seen the request.
     pub(super) fn is_unseen(&self) -> bool {
         CALL.with_borrow(|now| now.as_ref().is_some_and(|call| call.is_reused && call.answered.is_none()))
     }

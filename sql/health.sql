@@ -51,18 +51,123 @@ as $$
     where j.status = any (_ready_statuses()) and not exists (select from ready_jobs q where q.job_id = j.id)
 $$;
 
+-- What keeps the queue from being worked at all.
+create function _worker_problems(queue_depth bigint, claimers bigint) returns setof text
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    is_off constant boolean := not _any_claimer_works() and get_config('worker_enabled') <> 'true';
+    is_alive constant boolean := coalesce(_worker_state() = 'served', false) and _schema_problem() is null;
+    extension_version constant text := (select e.extversion from pg_extension e where e.extname = 'pg_dialectic');
+begin
+    if not _is_preloaded() then
+        return next 'no worker: add pg_dialectic to shared_preload_libraries and restart the server; '
+                    'until then CALL dialectic.run_pending()';
+    elsif queue_depth > 0 and is_off then
+        return next format('%s jobs are due and the worker is switched off: '
+                           'SELECT dialectic.set_config(''worker_enabled'', ''true'')', queue_depth);
+    elsif _worker_state() = 'refused' then
+        return next 'no worker: the server has no process left for it; raise max_worker_processes and restart the server';
+    elsif not is_alive and queue_depth > 0 and claimers = 0 then
+        return next format('%s jobs are due and nobody works the queue; '
+                           'the log of the server says why the worker does not start', queue_depth);
+    end if;
+    return query select p.problem from _schema_problem() as p(problem) where p.problem is not null;
+    if _library_version() <> extension_version then
+        return next format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, '
+                           'or restart the server', _library_version(), extension_version);
+    end if;
+end
+$$;
+
+-- What is wrong with jobs: their claimer died, their money is missing, or they are missing from the queue.
+create function _job_problems() returns setof text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select format('%s %s to claimers that are gone; %s', _some(count(*), 'job'),
+                  case count(*) when 1 then 'belongs' else 'belong' end,
+                  case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
+                       then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
+                       else 'the next claim frees them' end)
+    from claims c, unnest(c.job_ids) as taken(job_id)
+    join jobs j on j.id = taken.job_id
+    -- The claimers of a standby's jobs are on the primary, where their locks are.
+    where not pg_is_in_recovery() and j.status = 'processing' and j.claimed_by = c.claimed_by
+      and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
+    having count(*) > 0
+    union all
+    select format('%s %s worked one at a time, because a claimer died; other jobs wait meanwhile',
+                  _some(count(*), 'job'), case count(*) when 1 then 'is' else 'are' end)
+    from suspect_jobs s join jobs j on j.id = s.job_id and j.status <> all (_ended_statuses())
+    having count(*) > 0
+    union all
+    select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),
+                  -- Only admins see who is short of money.
+                  case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end,
+                  case count(*) when 1 then 'waits' else 'wait' end)
+    from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
+    having count(*) > 0
+    union all
+    select format('%s %s missing from the queue: dialectic.self_check() names each; '
+                  'SELECT dialectic.cancel(id), then SELECT dialectic.retry(id)',
+                  _some(missing, 'ready job'), case missing when 1 then 'is' else 'are' end)
+    from _unqueued_jobs() as missing where missing > 0
+$$;
+
+-- Providers that are paused, and what errors hold up.
+create function _pause_problems() returns setof text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    (select format('%s is paused: %s; correct it with dialectic.%s(…)',
+                   case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
+                   case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end)
+     from provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
+    union all
+    select format('an error holds up %s%s (SQLSTATE %s, %s%s)',
+                  case when h.is_of_all then 'the whole queue'
+                       else coalesce('session ' || h.session_id, 'a session of another owner') end,
+                  ': ' || h.message, h.sqlstate, _some(h.failures, 'failure'), ' since ' || h.since)
+    from _hold_ups() as h
+    union all
+    (select format('errors hold up %s more', _some(h.hidden, 'session'))
+     from _hold_ups() as h where h.hidden > 0 limit 1)
+$$;
+
+-- Who has locked a table of the extension against readers.
+create function _lock_problems() returns setof text
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select format('process %s has locked table dialectic.%I, so nothing moves: '
+                  'SELECT pg_terminate_backend(%1$s) ends that process', l.pid, c.relname)
+    from pg_locks l
+    join pg_class c on c.oid = l.relation and c.relnamespace = 'dialectic'::regnamespace
+    where l.granted and l.mode = 'AccessExclusiveLock'
+      and l.database = (select d.oid from pg_database d where d.datname = current_database())
+    order by c.relname
+$$;
+
 create function health(
-    out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint, out oldest_due_job interval,
-    out calls_in_flight bigint, out jobs_in_flight jsonb, out turn_p99_ms double precision, out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
+    out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint,
+    out oldest_due_job interval, out calls_in_flight bigint, out jobs_in_flight jsonb, out turn_p99_ms double precision,
+    out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
     language plpgsql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
+    set lock_timeout = '2s'
 as $$
 begin
+    preloaded := _is_preloaded();
+    jobs_in_flight := coalesce(_jobs_in_flight(), '{}');
+    turn_p99_ms := _turn_p99_ms();
+    library_version := _library_version();
+    select e.extversion into extension_version from pg_extension e where e.extname = 'pg_dialectic';
+    select count(*) into claimers from _claimer_locks;
     -- A worker whose library does not fit the schema waits for another schema and works nothing.
     worker_alive := coalesce(_worker_state() = 'served', false) and _schema_problem() is null;
-    preloaded := _is_preloaded();
-    select count(*) into claimers from _claimer_locks;
     select count(*), _now() - min(r.run_at) into queue_depth, oldest_due_job
     from ready_jobs r
     where r.run_at <= _now() and not r.is_test and r.lane <> all (_resting_models(_now()));
@@ -70,71 +175,16 @@ begin
     from claims c, unnest(c.job_ids) as taken(job_id)
     join model_calls o on o.job_id = taken.job_id
     where o.outcome = 'open' and o.claimed_by = c.claimed_by;
-    jobs_in_flight := coalesce(_jobs_in_flight(), '{}');
-    turn_p99_ms := _turn_p99_ms();
     select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
-               'provider', c.provider, 'model', nullif(c.model, ''), 'free_at', c.free_at, 'failures', nullif(c.failures, 0),
-               'paused_reason', c.paused_reason)) order by c.provider, c.model), '[]')
+               'provider', c.provider, 'model', nullif(c.model, ''), 'free_at', c.free_at,
+               'failures', nullif(c.failures, 0), 'paused_reason', c.paused_reason)) order by c.provider, c.model), '[]')
     into provider_clocks
     from dialectic.provider_clocks c
     where c.paused_reason is not null or c.free_at > _now();
-    library_version := _library_version();
-    select e.extversion into extension_version from pg_extension e where e.extname = 'pg_dialectic';
-
-    problems := array_remove(array[
-        case when not preloaded
-             then 'no worker: add pg_dialectic to shared_preload_libraries and restart the server; until then CALL dialectic.run_pending()'
-             when queue_depth > 0 and not _any_claimer_works() and get_config('worker_enabled') <> 'true'
-             then format('%s jobs are due and the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')', queue_depth)
-             when _worker_state() = 'refused'
-             then 'no worker: the server has no process left for it; raise max_worker_processes and restart the server'
-             when not worker_alive and queue_depth > 0 and claimers = 0
-             then format('%s jobs are due and nobody works the queue; the log of the server says why the worker does not start', queue_depth) end,
-        _schema_problem(),
-        case when library_version <> extension_version
-             then format('the library is version %s, the extension %s: ALTER EXTENSION pg_dialectic UPDATE, or restart the server',
-                         library_version, extension_version) end,
-        (select format('%s %s to claimers that are gone; %s', _some(count(*), 'job'),
-                       case count(*) when 1 then 'belongs' else 'belong' end,
-                       case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
-                            then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
-                            else 'the next claim frees them' end)
-         from claims c, unnest(c.job_ids) as taken(job_id)
-         join jobs j on j.id = taken.job_id
-         -- The claimers of a standby's jobs are on the primary, where their locks are.
-         where not pg_is_in_recovery() and j.status = 'processing' and j.claimed_by = c.claimed_by
-           and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
-         having count(*) > 0),
-        (select format('%s %s worked one at a time, because a claimer died; other jobs wait meanwhile',
-                       _some(count(*), 'job'), case count(*) when 1 then 'is' else 'are' end)
-         from suspect_jobs s join jobs j on j.id = s.job_id and j.status <> all (_ended_statuses())
-         having count(*) > 0),
-        (select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),
-                       -- Who is short of money is nobody else's business.
-                       case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end, case count(*) when 1 then 'waits' else 'wait' end)
-         from unfunded_jobs u join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
-         having count(*) > 0),
-        (select format('%s %s missing from the queue: dialectic.self_check() names each; '
-                       'SELECT dialectic.cancel(id), then SELECT dialectic.retry(id)',
-                       _some(missing, 'ready job'), case missing when 1 then 'is' else 'are' end)
-         from _unqueued_jobs() as missing where missing > 0)
-    ], null)
-    || array(select _disabled_triggers())
-    || array(
-        select format('%s is paused: %s; correct it with dialectic.%s(…)',
-                      case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
-                      case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end)
-        from dialectic.provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
-    || array(
-        select format('an error holds up %s%s (SQLSTATE %s, %s%s)',
-                      case when h.is_of_all then 'the whole queue'
-                           else coalesce('session ' || h.session_id, 'a session of another owner') end,
-                      ': ' || h.message,
-                      h.sqlstate, _some(h.failures, 'failure'), ' since ' || h.since)
-        from _hold_ups() as h)
-    || array(
-        select format('errors hold up %s more', _some(h.hidden, 'session'))
-        from _hold_ups() as h where h.hidden > 0 limit 1);
+    problems := array(select _worker_problems(queue_depth, claimers)) || array(select _job_problems())
+                || array(select _disabled_triggers()) || array(select _pause_problems());
+exception when lock_not_available then
+    problems := array(select _lock_problems());
 end
 $$;
 comment on function health() is 'The state of the engine in one row; problems has an element for each thing that is wrong, and is empty when all is well.';

@@ -64,3 +64,15 @@ fn definition_that_breaks_between_stages_holds_up_its_session() {
     client.batch_execute(restore).expect("restored");
     all_completed(&mut client, std::time::Duration::from_secs(60));
 }
+
+#[test]
+fn health_names_the_process_that_has_locked_a_table() {
+    let (server, mut client) = Server::serving("");
+    let mut other = server.connect("law");
+    other.batch_execute("begin; lock table dialectic.jobs").expect("a lock");
+    let process = format!("process {} has locked table dialectic.jobs", pid(&mut other));
+    let shown = problems(&mut client);
+    assert!(shown.iter().any(|problem| problem.contains(&process)), "{shown:?}");
+    other.batch_execute("rollback").expect("no lock");
+    soon("nothing is a problem", || problems(&mut client).is_empty());
+}

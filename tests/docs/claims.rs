@@ -12,7 +12,7 @@ fn contains_all(output: &str, parts: &[&str]) {
 
 /// The first example writes 46 documents with 104 calls; a model alone makes 33 calls; a session has its budget.
 pub(crate) fn readme(mut ran: Ran) {
-    contains_all(&ran.output, &["\n# Master plan\n"]);
+    contains_all(&ran.output, &["\n# Advice on the choice\n"]);
     let client = &mut ran.client;
     let first = client
         .query_one(

@@ -24,7 +24,7 @@ const PROMPT: i32 = 4096;
 const ANSWER: i32 = 2048;
 
 /// The least share of the floor.
-const CALLS_RATIO: f64 = 0.2;
+const CALLS_RATIO: f64 = 0.35;
 
 pub(crate) fn measure() -> Vec<Figure> {
     let essays = sized(50, 2);

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const WARM_UP: i32 = 5;
 /// The most times the floor.
-const HALF_RATIO: f64 = 3.0;
+const HALF_RATIO: f64 = 3.5;
 const MOST_RATIO: f64 = 6.0;
 
 pub(crate) fn measure() -> Vec<Figure> {

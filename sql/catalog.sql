@@ -75,10 +75,10 @@ comment on column models.cache_write_price is 'Of what is read and written into 
 comment on column models.reasoning_price is 'Of what it thought and nobody sees; null: as output_price.';
 comment on column models.max_concurrency is 'A limit of its own within those of its provider, as are those per minute; null: none.';
 comment on column models.fallback is 'Another model that answers in its place when its provider cannot.';
-comment on column models.kind is 'chat writes texts; embedding turns them into vectors.';
+comment on column models.kind is 'chat writes texts; embedding queue_positions them into vectors.';
 comment on column models.settings is 'What differs between models; for simulator models the faults and the latency they show.';
 
-create table provider_clocks (
+create table provider_cooldowns (
     provider      text        not null,
     model         text        not null default '',
     free_at       timestamptz,
@@ -88,12 +88,12 @@ create table provider_clocks (
     changed_at    timestamptz not null default _now(),
     primary key (provider, model)
 );
-comment on table provider_clocks is 'Providers that may not be called now: throttled or failing until free_at, or paused until their configuration is mended.';
-comment on column provider_clocks.free_at is 'Before this nobody calls.';
-comment on column provider_clocks.paused_reason is 'What has to be mended first; nobody calls before.';
-comment on column provider_clocks.model is 'The one model that is meant; empty for all of the provider.';
-comment on column provider_clocks.failures is 'How often in a row the provider failed; from the fifth on it is left alone for a while, then tried with one call.';
-comment on column provider_clocks.throttles is 'How often in a row the provider asked for patience; without a time of its own each doubles the wait.';
+comment on table provider_cooldowns is 'Providers that may not be called now: throttled or failing until free_at, or paused until their configuration is mended.';
+comment on column provider_cooldowns.free_at is 'Before this nobody calls.';
+comment on column provider_cooldowns.paused_reason is 'What has to be mended first; nobody calls before.';
+comment on column provider_cooldowns.model is 'The one model that is meant; empty for all of the provider.';
+comment on column provider_cooldowns.failures is 'How often in a row the provider failed; from the fifth on it is left alone for a while, then tried with one call.';
+comment on column provider_cooldowns.throttles is 'How often in a row the provider asked for patience; without a time of its own each doubles the wait.';
 
 create table prompt_templates (
     name       text        not null check (name ~ '^[a-z][a-z0-9_]{0,62}$'),

@@ -116,7 +116,7 @@ begin
     from configuration shipped
     where shipped.key = set_config.key and shipped.is_shipped
     on conflict on constraint configuration_pkey do update set value = excluded.value;
-    perform _tell_worker(null, false);
+    perform _notify_worker(null, false);
 end
 $$;
 comment on function set_config(text, jsonb) is 'Changes a setting for the whole database; the shipped value stays beside it.';

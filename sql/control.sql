@@ -1,6 +1,6 @@
 -- Control by people: cancel, pause, resume, retry. An id is a session or a job; each returns how many jobs it moved.
 --
--- Each takes the lock of the session first (completion.sql says why), moves what may be moved and leaves the rest; what
+-- Each takes the lock of the session first (engine/job_trigger.sql says why), moves what may be moved and leaves the rest; what
 -- follows from it is the trigger's business.
 
 -- The session of an id that names a session or a job, locked, and the job if it names one.
@@ -126,7 +126,7 @@ begin
             else _ready_status(j) end,
         status_before = null,
         run_at = least(j.run_at, _now()),
-        turn = greatest(j.turn, _claim_turn())
+        queue_position = greatest(j.queue_position, _claim_position())
     where j.id = any (ids);
     get diagnostics moved = row_count;
     return moved;
@@ -182,7 +182,7 @@ begin
     elsif (target.session).status = 'cancelled' then
         -- Its stage was not generated yet, or is complete and waits to be submitted.
         update sessions s set status = 'active' where s.id = (target.session).id;
-        perform _advance((target.session).id);
+        perform _advance_session((target.session).id);
     end if;
     return moved;
 end
@@ -282,7 +282,7 @@ begin
             when exists (select from job_dependencies d join jobs p on p.id = d.prerequisite_id
                          where d.job_id = j.id and p.status not in ('completed', 'superseded')) then 'waiting_for_prerequisite'
             else _ready_status(j) end,
-        attempt_count = 0, run_at = _now(), turn = greatest(j.turn, _claim_turn()), completed_at = null, error_details = null
+        attempt_count = 0, run_at = _now(), queue_position = greatest(j.queue_position, _claim_position()), completed_at = null, error_details = null
     where j.status in ('failed', 'retry_loop_failed', 'cancelled')
       and (j.id = any (ids) or j.id in (select c.parent_job_id from jobs c where c.id = any (ids)));
     get diagnostics moved = row_count;

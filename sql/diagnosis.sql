@@ -159,16 +159,16 @@ as $$
       and not exists (select from claims c where c.claimed_by = j.claimed_by and j.id = any (c.job_ids))
     union all
     select 'every ready job is in line, once, at its place, and no other is', coalesce(j.id, r.job_id),
-           format('%s, in line %s', coalesce(j.status, 'gone'), case when r.job_id is null then 'nowhere' else 'at turn ' || r.turn end)
+           format('%s, in line %s', coalesce(j.status, 'gone'), case when r.job_id is null then 'nowhere' else 'at queue_position ' || r.queue_position end)
     from (select * from jobs where status = any (_ready_statuses())) as j
     full join ready_jobs r
-        on (r.job_id, r.lane, r.is_test, r.priority, r.turn, r.run_at, r.is_delayed, r.session_id)
-         = (j.id, j.lane, j.is_test_job, j.priority, j.turn, j.run_at, j.status = 'retrying', j.session_id)
+        on (r.job_id, r.queue, r.is_test, r.priority, r.queue_position, r.run_at, r.is_delayed, r.session_id)
+         = (j.id, j.queue, j.is_test_job, j.priority, j.queue_position, j.run_at, j.status = 'retrying', j.session_id)
     where j.id is null or r.job_id is null
     union all
-    select 'who is in line has a lane', r.job_id, format('lane "%s" does not exist', r.lane)
+    select 'who is in line has a queue', r.job_id, format('queue "%s" does not exist', r.queue)
     from ready_jobs r
-    where not exists (select from lanes l where (l.name, l.is_test, l.priority) = (r.lane, r.is_test, r.priority))
+    where not exists (select from queues l where (l.name, l.is_test, l.priority) = (r.queue, r.is_test, r.priority))
     union all
     select 'the unfinished and failed jobs of a step are counted', coalesce(j.parent_job_id, u.parent_job_id),
            format('step %s: %s unfinished and %s failed, counted %s and %s', coalesce(j.step_key, u.step_key), coalesce(j.unfinished, 0),

@@ -124,7 +124,7 @@ as $$
     (select format('%s is paused: %s; correct it with dialectic.%s(…)',
                    case c.model when '' then 'provider ' || c.provider else 'model ' || c.model end, c.paused_reason,
                    case c.model when '' then 'set_secret(…) or dialectic.add_provider' else 'add_model' end)
-     from provider_clocks c where c.paused_reason is not null order by c.provider, c.model)
+     from provider_cooldowns c where c.paused_reason is not null order by c.provider, c.model)
     union all
     select format('an error holds up %s%s (SQLSTATE %s, %s%s)',
                   case when h.is_of_all then 'the whole queue'
@@ -153,7 +153,7 @@ $$;
 create function health(
     out worker_alive boolean, out preloaded boolean, out claimers bigint, out queue_depth bigint,
     out oldest_due_job interval, out calls_in_flight bigint, out jobs_in_flight jsonb, out turn_p99_ms double precision,
-    out provider_clocks jsonb, out library_version text, out extension_version text, out problems text[])
+    out provider_cooldowns jsonb, out library_version text, out extension_version text, out problems text[])
     language plpgsql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -170,7 +170,7 @@ begin
     worker_alive := coalesce(_worker_state() = 'served', false) and _schema_problem() is null;
     select count(*), _now() - min(r.run_at) into queue_depth, oldest_due_job
     from ready_jobs r
-    where r.run_at <= _now() and not r.is_test and r.lane <> all (_resting_models(_now()));
+    where r.run_at <= _now() and not r.is_test and r.queue <> all (_resting_models(_now()));
     select count(*) into calls_in_flight
     from claims c, unnest(c.job_ids) as taken(job_id)
     join model_calls o on o.job_id = taken.job_id
@@ -178,8 +178,8 @@ begin
     select coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
                'provider', c.provider, 'model', nullif(c.model, ''), 'free_at', c.free_at,
                'failures', nullif(c.failures, 0), 'paused_reason', c.paused_reason)) order by c.provider, c.model), '[]')
-    into provider_clocks
-    from dialectic.provider_clocks c
+    into provider_cooldowns
+    from dialectic.provider_cooldowns c
     where c.paused_reason is not null or c.free_at > _now();
     problems := array(select _worker_problems(queue_depth, claimers)) || array(select _job_problems())
                 || array(select _disabled_triggers()) || array(select _pause_problems());

@@ -83,8 +83,8 @@ begin
         perform set_secret(add_provider.name, add_provider.secret);
     end if;
     -- A provider that was paused for its configuration has a new one now.
-    delete from provider_clocks c where c.provider = add_provider.name;
-    perform _tell_worker(null, false);
+    delete from provider_cooldowns c where c.provider = add_provider.name;
+    perform _notify_worker(null, false);
     return add_provider.name;
 end
 $$;
@@ -198,8 +198,8 @@ begin
             requests_per_minute = excluded.requests_per_minute, tokens_per_minute = excluded.tokens_per_minute,
             fallback = excluded.fallback, settings = excluded.settings;
     -- A model that was paused for its name has a new one now.
-    delete from provider_clocks c where c.provider = add_model.provider and c.model = add_model.name;
-    perform _tell_worker(null, false);
+    delete from provider_cooldowns c where c.provider = add_model.provider and c.model = add_model.name;
+    perform _notify_worker(null, false);
     return add_model.name;
 end
 $$;

@@ -1,6 +1,6 @@
 -- Money: wallets and their ledger, budgets, and the verbs that put something in. Amounts are whole micro-dollars.
 --
--- How calls draw on them is in hold.sql. More money sets going what was paused for want of it; nothing here fails a job.
+-- How calls draw on them is in engine/payment.sql. More money sets going what was paused for want of it; nothing here fails a job.
 
 create table wallets (
     owner      text        primary key,
@@ -292,7 +292,7 @@ begin
     where u.job_id in (select k.job_id from unfunded_jobs k where k.job_id = any (ids) for no key update skip locked);
     perform _resume_due('{}');
     if exists (select from unfunded_jobs u where u.job_id = any (ids) and u.is_due) then
-        perform _tell_worker(null, false);
+        perform _notify_worker(null, false);
     end if;
 end
 $$;

@@ -37,7 +37,7 @@ begin
 end
 $$;
 
--- The session, locked: its jobs, stage runs and state move under this lock alone (see completion.sql).
+-- The session, locked: its jobs, stage runs and state move under this lock alone (see engine/job_trigger.sql).
 create function _own_session(id uuid) returns sessions
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp

@@ -1,22 +1,22 @@
 -- The queue beside the jobs: who claims, what was claimed, who stands in line, how far each step is.
 --
 -- No index of jobs mentions what changes while a job runs, so that moving one writes no index. What must be found by that has a
--- narrow table of its own here, kept by the triggers on jobs (completion.sql) and the claim (claim.sql). Nothing here moves a job.
+-- narrow table of its own here, kept by the triggers on jobs (engine/job_trigger.sql) and the claim (engine/claim.sql). Nothing here moves a job.
 
 create sequence claim_ids as bigint;
 comment on sequence claim_ids is 'Every claim draws its fence here.';
 
 -- A sequence, for it leaves no dead rows: where the claims stand is read by everyone who lines up a job.
-create sequence claim_turns as bigint minvalue 0 start 0;
-comment on sequence claim_turns is 'The turn that was claimed last; a job that is lined up now comes right after it.';
+create sequence claim_positions as bigint minvalue 0 start 0;
+comment on sequence claim_positions is 'The position that was claimed last; a job that is lined up now comes right after it.';
 
--- Where the claims stand: a job that becomes ready now takes its turn from here.
-create function _claim_turn() returns bigint
+-- Where the claims stand: a job that becomes ready now takes its position from here.
+create function _claim_position() returns bigint
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    return (select last_value from claim_turns);
+    return (select last_value from claim_positions);
 end
 $$;
 
@@ -59,15 +59,15 @@ comment on column suspect_jobs.breaks is 'Losses whose call had streamed new tex
 -- These two are made from the rows of jobs and therefore not dumped.
 create table ready_jobs (
     job_id     uuid        not null,
-    lane       text        not null,
+    queue       text        not null,
     is_test    boolean     not null,
     priority   integer     not null,
-    turn       bigint      not null,
+    queue_position       bigint      not null,
     run_at     timestamptz not null,
     is_delayed boolean     not null,
     session_id uuid        not null
 );
-create index ready_jobs_line on ready_jobs (lane, is_test, priority, is_delayed, turn, job_id);
+create index ready_jobs_line on ready_jobs (queue, is_test, priority, is_delayed, queue_position, job_id);
 create index ready_jobs_delayed on ready_jobs (run_at, job_id) where is_delayed;
 -- Without one a publication for all tables would refuse every claim. The row is narrow, and a key would be one more
 -- index to write.
@@ -84,10 +84,10 @@ create table steps_under_way (
 ) with (fillfactor = 50);
 comment on table steps_under_way is 'How many jobs of each step of a plan have not ended, and how many failed; a step with neither has no row.';
 
-create table lanes (
+create table queues (
     name     text    not null,
     is_test  boolean not null,
     priority integer not null,
     primary key (name, is_test, priority)
 );
-comment on table lanes is 'Every lane that a job ever lined up in; rows are added and never changed, so a claim finds its lanes whatever old snapshots are held.';
+comment on table queues is 'Every queue that a job ever lined up in; rows are added and never changed, so a claim finds its queues whatever old snapshots are held.';

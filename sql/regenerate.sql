@@ -67,7 +67,7 @@ begin
                                      else 'Wait with CALL dialectic.wait(%L).' end, owned.id);
     end if;
     insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy,
-                      lineage_id, reviewer, version, priority, max_retries, is_test_job, turn)
+                      lineage_id, reviewer, version, priority, max_retries, is_test_job, queue_position)
     values (anew, old.session_id, old.stage_run_id, old.parent_job_id, 'execute', old.step_key, old.model, old.group_key, old.output_type,
             old.makes, old.document_key, old.strategy,
             -- The first text of a lineage gives it its name, and what descends from it goes by that.
@@ -75,7 +75,7 @@ begin
             -- A version that failed keeps its number.
             (select 1 + max(j.version) from jobs j
              where j.parent_job_id = old.parent_job_id and j.step_key = old.step_key and j.group_key = old.group_key),
-            old.priority, old.max_retries, old.is_test_job, _claim_turn() + 1);
+            old.priority, old.max_retries, old.is_test_job, _claim_position() + 1);
     insert into job_inputs (job, position, artifact, role, part, relevance)
     -- What was condensed to fit is taken as it was before: it may be newer now.
     with recursive read as (

@@ -47,8 +47,8 @@ begin
         on conflict on constraint secrets_pkey do update set reference = excluded.reference, changed_at = _now();
     end if;
     -- A provider that was paused for want of a key may have one now.
-    delete from provider_clocks c where c.provider = set_secret.provider;
-    perform _tell_worker(null, false);
+    delete from provider_cooldowns c where c.provider = set_secret.provider;
+    perform _notify_worker(null, false);
 end
 $$;
 comment on function set_secret(text, text) is

@@ -23,7 +23,7 @@ begin
             ('partials', 'job_id in (select j.id from dialectic.jobs j)'),
             ('notifications', 'owner = (select dialectic._current_owner())'),
             ('definitions', 'id in (select s.definition_id from dialectic.sessions s)'),
-            ('lanes', 'false'),
+            ('queues', 'false'),
             ('ready_jobs', 'false'),
             ('steps_under_way', 'stage_run_id in (select r.id from dialectic.stage_runs r)'),
             ('claimers', 'false'),
@@ -78,16 +78,16 @@ as $$
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
                   '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template',
                   '_failed_regeneration', '_files', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_planned_past',
-                  '_knit', '_measured_model', '_min_models', '_nap', '_now', '_owner_of', '_plan_recipe', '_prices',
+                  '_knit', '_measured_model', '_min_models', '_sleep', '_now', '_owner_of', '_plan_recipe', '_prices',
                   '_project_readme', '_project_settings', '_ready_statuses', '_receipt', '_refuse_null',
                   '_repair_json', '_retry_hint', '_seen_session', '_session_state', '_some', '_time_taken',
                   '_undelivered', '_want_of_funds', '_worker_state') then true
               when p.proname in (
-                  '_append_partials', '_catalog', '_clocks', '_close_claimer', '_combine', '_document_jobs',
+                  '_append_partials', '_catalog', '_cooldowns', '_close_claimer', '_combine', '_document_jobs',
                   '_due_sessions', '_fail_unreadable', '_give_back', '_keep_documents', '_keep_replies',
-                  '_learn_ratios', '_leave', '_let_go', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
+                  '_learn_ratios', '_release_claimer', '_release_claims', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
                   '_plan_children', '_plan_progress', '_plan_roots', '_plan_settle', '_plan_sources',
-                  '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_take') then kind = 'admin'
+                  '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_claim_batch') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (
                   'add_model', 'add_provider', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
@@ -193,4 +193,4 @@ end
 $$;
 
 -- The launcher hears of this database when the extension is committed.
-select _tell_worker(null, false);
+select _notify_worker(null, false);

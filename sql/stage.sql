@@ -162,8 +162,8 @@ create function _start_stage_run(run uuid, models text[], max_retries integer, i
 as $$
 begin
     perform _reopen_stage_run(run);
-    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key, turn)
-    select r.session_id, r.id, 'plan', m, max_retries, is_test, _start_stage_run.idempotency_key, _claim_turn() + 1
+    insert into jobs (session_id, stage_run_id, kind, model, max_retries, is_test_job, idempotency_key, queue_position)
+    select r.session_id, r.id, 'plan', m, max_retries, is_test, _start_stage_run.idempotency_key, _claim_position() + 1
     from stage_runs r, unnest(models) as m
     where r.id = run
     on conflict do nothing;
@@ -315,14 +315,14 @@ begin
                 jsonb_strip_nulls(jsonb_build_object(
                     'stage', closed.stage, 'iteration', closed.iteration, 'models', closed.delivered,
                     'missing', closed.missing)));
-            perform _advance(s.id) from sessions s where s.id = closed.session_id and s.status = 'active';
+            perform _advance_session(s.id) from sessions s where s.id = closed.session_id and s.status = 'active';
         end if;
     end loop;
 end
 $$;
 
 -- Goes on from the current stage if it is complete; an earlier one that was retried changes nothing here.
-create function _advance(session_id uuid) returns void
+create function _advance_session(session_id uuid) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -333,7 +333,7 @@ declare
     opened    uuid;
     following text;
 begin
-    select s.* into strict session from sessions s where s.id = _advance.session_id;
+    select s.* into strict session from sessions s where s.id = _advance_session.session_id;
     select r.* into done
     from stage_runs r
     where (r.session_id, r.stage, r.iteration, r.status) = (session.id, session.current_stage, session.iteration, 'completed');

@@ -29,7 +29,7 @@ create table sessions (
     current_stage text        not null,
     through_stage text,
     iteration     integer     not null default 1 check (iteration > 0),
-    last_turn     bigint      not null default 0,
+    last_position     bigint      not null default 0,
     auto_advance  boolean     not null default false,
     is_test       boolean     not null default false,
     status        text        not null default 'active' check (status in ('active', 'completed', 'failed', 'cancelled')),
@@ -40,7 +40,7 @@ create table sessions (
 create index sessions_project on sessions (project_id);
 create index sessions_owner on sessions (owner, id);
 comment on table sessions is 'One run of a process over a project with a set of models. The row is also the lock under which its jobs move.';
-comment on column sessions.last_turn is 'The turn of the last job that was lined up; the next one comes after it.';
+comment on column sessions.last_position is 'The position of the last job that was lined up; the next one comes after it.';
 comment on column sessions.through_stage is 'The last stage to run; null means the last stage of the process.';
 
 create table stage_runs (
@@ -89,8 +89,8 @@ create table jobs (
     continuation_count     integer     not null default 0 check (continuation_count >= 0),
     target_contribution_id uuid,
     priority               integer     not null default 0,
-    turn                   bigint      not null default 0,
-    lane                   text        not null generated always as (case when kind in ('plan', 'render') then '' else model end) stored,
+    queue_position                   bigint      not null default 0,
+    queue                   text        not null generated always as (case when kind in ('plan', 'render') then '' else model end) stored,
     run_at                 timestamptz not null default _now(),
     claim_id               bigint,
     claimed_by             text,
@@ -114,8 +114,8 @@ comment on column jobs.version is '1, and one more each time the same work is do
 comment on column jobs.attempt_count is 'Attempts charged to the job; a throttled call, a crash and a pause charge none.';
 comment on column jobs.status_before is 'Where the job goes back to when its claim, its wait or its pause ends.';
 comment on column jobs.priority is 'Higher runs first.';
-comment on column jobs.turn is 'The place in line: of equal priority the lower one runs first. Sessions take turns: each lines up from where the claims stand.';
-comment on column jobs.lane is 'Jobs that need the same model line up in one lane; those that call none have a lane of their own.';
+comment on column jobs.queue_position is 'The place in line: of equal priority the lower one runs first. Sessions take turns: each lines up from where the claims stand.';
+comment on column jobs.queue is 'Jobs that need the same model line up in one queue; those that call none have a queue of their own.';
 comment on column jobs.claim_id is 'The fence: drawn anew for each claim; an answer that carries another one is late.';
 
 -- One list of statuses and kinds, kept in the core crate; every set and check in the database is made from it.

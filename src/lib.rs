@@ -48,7 +48,7 @@ extension_sql_file!(
         api::prompt::_check_template,
         api::prompt::_check_document_template,
         api::prompt::_render_markdown,
-        worker::wake::_tell_worker
+        worker::commit_hook::_notify_worker
     ]
 );
 extension_sql_file!("../sql/secret.sql", name = "secret", requires = ["define", api::provider::_secret_prefixes]);
@@ -76,34 +76,35 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/money.sql", name = "money", requires = ["project"]);
 extension_sql_file!(
-    "../sql/hold.sql",
-    name = "hold",
+    "../sql/engine/payment.sql",
+    name = "payment",
     requires = ["money", api::money::_admit, api::money::_charged, api::money::_corrected]
 );
-extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["hold"]);
+extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["payment"]);
 extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["notification", api::prompt::_render_seed]);
 extension_sql_file!(
-    "../sql/clock.sql",
-    name = "clock",
-    requires = ["stage", api::job::_breaker_rest, api::job::_breaker_threshold, worker::news::_catalog_changed]
+    "../sql/engine/cooldown.sql",
+    name = "cooldown",
+    requires =
+        ["stage", api::job::_breaker_rest, api::job::_breaker_threshold, worker::cache_invalidation::_catalog_changed]
 );
 extension_sql_file!(
-    "../sql/claim.sql",
+    "../sql/engine/claim.sql",
     name = "claim",
     requires = [
-        "clock",
+        "cooldown",
         api::job::_ready_statuses,
-        worker::wake::_claim_floor,
-        worker::wake::_raise_floor,
+        worker::commit_hook::_claim_floor,
+        worker::commit_hook::_raise_floor,
         api::identity::_worker_state
     ]
 );
-extension_sql_file!("../sql/lost_claims.sql", name = "lost_claims", requires = ["claim"]);
-extension_sql_file!("../sql/plan.sql", name = "plan", requires = ["lost_claims", api::plan::_plan_recipe]);
-extension_sql_file!("../sql/request.sql", name = "request", requires = ["plan", api::prompt::_make_request]);
+extension_sql_file!("../sql/engine/lost_claims.sql", name = "lost_claims", requires = ["claim"]);
+extension_sql_file!("../sql/engine/plan.sql", name = "plan", requires = ["lost_claims", api::plan::_plan_recipe]);
+extension_sql_file!("../sql/engine/request.sql", name = "request", requires = ["plan", api::prompt::_make_request]);
 extension_sql_file!(
-    "../sql/finish.sql",
-    name = "finish",
+    "../sql/engine/complete.sql",
+    name = "complete",
     requires = [
         "request",
         api::job::_retry_verdict,
@@ -112,15 +113,20 @@ extension_sql_file!(
         api::plan::_plan_job
     ]
 );
-extension_sql_file!("../sql/live.sql", name = "live", requires = ["finish"]);
-extension_sql_file!("../sql/chain.sql", name = "chain", requires = ["live", "tokens", api::prompt::_continued_prompt]);
-extension_sql_file!("../sql/document.sql", name = "document", requires = ["chain"]);
-extension_sql_file!("../sql/completion.sql", name = "completion", requires = ["document"]);
-extension_sql_file!("../sql/control.sql", name = "control", requires = ["completion"]);
+extension_sql_file!("../sql/engine/partial_text.sql", name = "partial_text", requires = ["complete"]);
 extension_sql_file!(
-    "../sql/work_queue.sql",
+    "../sql/engine/continuation.sql",
+    name = "continuation",
+    requires = ["partial_text", "tokens", api::prompt::_continued_prompt]
+);
+extension_sql_file!("../sql/engine/document.sql", name = "document", requires = ["continuation"]);
+extension_sql_file!("../sql/engine/job_trigger.sql", name = "job_trigger", requires = ["document"]);
+extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_trigger"]);
+extension_sql_file!(
+    "../sql/engine/work_queue.sql",
     name = "work_queue",
-    requires = ["control", worker::claimer::_hold_claimer, worker::procedure::_run_pending, worker::procedure::_nap]
+    requires =
+        ["control", worker::claimer::_hold_claimer, worker::run_pending::_run_pending, worker::run_pending::_sleep]
 );
 extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["work_queue"]);
 extension_sql_file!("../sql/refreeze.sql", name = "refreeze", requires = ["regenerate"]);

@@ -43,7 +43,7 @@ pub fn is_at_rest(client: &mut Client) -> bool {
              select from dialectic.jobs j \
              join dialectic.job_statuses s using (status) \
              left join dialectic._current_models m on m.name = j.model and j.kind = 'execute' \
-             left join dialectic.provider_clocks c on c.provider = m.provider \
+             left join dialectic.provider_cooldowns c on c.provider = m.provider \
              where (s.phase = 'running' and j.lease_until is null) \
                 or (s.phase = 'ready' and not j.is_test_job and c.paused_reason is null \
                     and greatest(j.run_at, c.free_at) <= dialectic._now() + interval '30 s'))",

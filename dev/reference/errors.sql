@@ -1,7 +1,7 @@
 -- Every error that sql/ and src/ raise, read from the sources: RAISE EXCEPTION, ErrorReport::new and src/error.rs.
 -- What a placeholder stands for is shown as …
 
-\set sql `cat sql/*.sql`
+\set sql `cat sql/*.sql sql/*/*.sql`
 \set rust `cat $(find src -name '*.rs' | LC_ALL=C sort)`
 \set variants `cat src/error.rs`
 

@@ -28,7 +28,7 @@ one database. A setting that is *not used yet* belongs to a feature that is not 
 | key | default | range | meaning |
 |---|---|---|---|';
 
-\set sources `cat $(ls sql/*.sql | grep -v /configuration.sql) sql/seed/processes/*.json $(find src -name '*.rs')`
+\set sources `cat $(ls sql/*.sql sql/*/*.sql | grep -v /configuration.sql) sql/seed/processes/*.json $(find src -name '*.rs')`
 create temporary table source (text text);
 insert into source values (:'sources');
 

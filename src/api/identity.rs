@@ -27,7 +27,7 @@ fn _is_preloaded() -> bool {
 #[pg_extern(volatile, parallel_restricted)]
 pub(crate) fn _turn_p99_ms() -> Option<f64> {
     // SAFETY: set at the start of the process.
-    let turns = crate::worker::board::turns(unsafe { pg_sys::MyDatabaseId }.to_u32())?;
+    let turns = crate::worker::shmem::turns(unsafe { pg_sys::MyDatabaseId }.to_u32())?;
     turns.quantile(0.99).map(|micros| micros / 1000.0)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn _worker_hold_ups() -> TableIterator<
     ),
 > {
     // SAFETY: set at the start of the process.
-    let (shown, count) = crate::worker::board::hold_ups(unsafe { pg_sys::MyDatabaseId }.to_u32());
+    let (shown, count) = crate::worker::shmem::hold_ups(unsafe { pg_sys::MyDatabaseId }.to_u32());
     let hidden = i64::try_from(count.saturating_sub(shown.len())).unwrap_or(0);
     TableIterator::new(shown.into_iter().map(move |held| {
         (
@@ -65,7 +65,7 @@ pub(crate) fn _worker_hold_ups() -> TableIterator<
 pub(crate) fn _jobs_in_flight() -> Option<pgrx::JsonB> {
     use crate::worker::in_flight::KIND_NAMES;
     // SAFETY: set at the start of the process.
-    let counts = crate::worker::board::in_flight(unsafe { pg_sys::MyDatabaseId }.to_u32())?;
+    let counts = crate::worker::shmem::in_flight(unsafe { pg_sys::MyDatabaseId }.to_u32())?;
     let named = KIND_NAMES.iter().zip(counts).filter(|(_, count)| *count > 0);
     Some(pgrx::JsonB(named.map(|(name, count)| ((*name).to_owned(), serde_json::Value::from(count))).collect()))
 }
@@ -74,9 +74,9 @@ pub(crate) fn _jobs_in_flight() -> Option<pgrx::JsonB> {
 /// asked for one.
 #[pg_extern(volatile, parallel_restricted)]
 pub(crate) fn _worker_state() -> Option<&'static str> {
-    use crate::worker::board::{self, State};
+    use crate::worker::shmem::{self, State};
     // SAFETY: set at the start of the process.
-    board::state(unsafe { pg_sys::MyDatabaseId }.to_u32()).map(|state| match state {
+    shmem::state(unsafe { pg_sys::MyDatabaseId }.to_u32()).map(|state| match state {
         State::Wanted => "wanted",
         State::Starting => "starting",
         State::Served => "served",

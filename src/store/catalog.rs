@@ -15,7 +15,7 @@ const CATALOG: &str = "select model, provider, api, base_url, manner, secret, ap
      factor, samples \
      from dialectic._catalog()";
 const LEARN: &str = "select dialectic._learn_ratios($1, $2, $3)";
-const CLOCKS: &str = "select provider, model, rests, is_paused, is_tried from dialectic._clocks()";
+const CLOCKS: &str = "select provider, model, rests, is_paused, is_tried from dialectic._cooldowns()";
 const FLUSH: &str = "select (dialectic.get_config('partial_flush_seconds') #>> '{}')::double precision";
 
 /// Where models are called.

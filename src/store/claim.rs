@@ -8,14 +8,13 @@ use pgrx::Uuid;
 use pgrx::spi::SpiHeapTupleData;
 use std::collections::HashSet;
 
-const TAKE: &str =
-    "select job_id, claim_id, session_id, kind, lane, is_alone from dialectic._take($1, $2, $3, $4, $5, $6, $7, $8)";
+const TAKE: &str = "select job_id, claim_id, session_id, kind, queue, is_alone from dialectic._claim_batch($1, $2, $3, $4, $5, $6, $7, $8)";
 const OF_JOB: &str = "select id, claim_id, session_id, kind from dialectic.jobs \
      where id operator(pg_catalog.=) $1 and claim_id is not null";
 const DUE_SESSIONS: &str = "select dialectic._due_sessions()";
-const LEAVE: &str = "select dialectic._leave($1)";
+const LEAVE: &str = "select dialectic._release_claimer($1)";
 const FAIL_UNREADABLE: &str = "select dialectic._fail_unreadable($1, $2, $3, $4, $5)";
-const LET_GO: &str = "select dialectic._let_go($1)";
+const LET_GO: &str = "select dialectic._release_claims($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1)";
 const REVOKED: &str = "select dialectic._revoked($1, $2)";
 const NEXT_DUE: &str = "select dialectic._next_due($1, $2, $3, $4)";
@@ -76,7 +75,7 @@ pub(crate) fn take(
     payers_waiting: Vec<String>,
 ) -> Result<Taken, Error> {
     let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let lanes: Vec<&str> = limited.iter().map(|(lane, _)| lane.as_str()).collect();
+    let queues: Vec<&str> = limited.iter().map(|(queue, _)| queue.as_str()).collect();
     let rooms: Vec<i32> = limited.iter().map(|(_, room)| number(*room)).collect();
     let batch = _uuid_v7();
     let excluded: Vec<Uuid> = excluded.iter().copied().collect();
@@ -86,7 +85,7 @@ pub(crate) fn take(
         number(in_flight).into(),
         batch.into(),
         excluded.into(),
-        lanes.into(),
+        queues.into(),
         rooms.into(),
         payers_waiting.into(),
     ];
@@ -153,7 +152,7 @@ pub(crate) fn revoked(claims: &[Claim]) -> Result<HashSet<i64>, Error> {
     Ok(query(REVOKED, &[jobs.into(), ids.into()], |row| must(row, 1))?.into_iter().collect())
 }
 
-/// Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, none when none
+/// Seconds until the next job can be claimed, but for those in queues that are full: 0 when one is due, none when none
 /// is coming.
 pub(crate) fn next_due(
     claimer: &str,

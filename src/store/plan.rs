@@ -17,7 +17,7 @@ use pgrx::{JsonB, Uuid};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_turn, min_models \
+const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_position, min_models \
      from dialectic._plan_roots($1, $2)";
 const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
 const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, is_previous \
@@ -151,7 +151,7 @@ struct Planner {
     sources: HashMap<Uuid, Vec<Source>>,
     least: usize,
     children: Rows,
-    /// The last turn of each session.
+    /// The last position of each session.
     turns: HashMap<Uuid, i64>,
 }
 

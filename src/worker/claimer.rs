@@ -5,7 +5,7 @@
 //! frees the jobs at once; the worker, whose transactions may fail without ending it, keeps its own.
 
 use crate::error::Error;
-use crate::worker::{board, server};
+use crate::worker::{database_worker, shmem};
 use pgrx::prelude::*;
 use std::cell::Cell;
 
@@ -22,13 +22,13 @@ pub(crate) fn init() {
 #[pg_guard]
 unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
     if event == pg_sys::XactEvent::XACT_EVENT_ABORT
-        && !server::is_worker()
+        && !database_worker::is_worker()
         && let Some(lock) = LOCK.take()
     {
         release(lock);
         // Its claims are free now.
         // SAFETY: set at the start of the process.
-        board::pin(unsafe { pg_sys::MyDatabaseId }.to_u32(), i64::MAX, true, false);
+        shmem::notify(unsafe { pg_sys::MyDatabaseId }.to_u32(), i64::MAX, true, false);
     }
 }
 

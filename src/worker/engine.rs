@@ -14,11 +14,11 @@ mod work;
 use crate::error::{Error, Problem};
 use crate::settings;
 use crate::store::catalog;
+use crate::worker::admission::{Gate, News};
+use crate::worker::cache_invalidation;
 use crate::worker::calls::{Calls, ClaimId};
-use crate::worker::gate::{Gate, News};
 use crate::worker::hold_up::{HoldUps, Scope};
 use crate::worker::in_flight::{InFlight, Kind};
-use crate::worker::news;
 use crate::worker::prepare::Admission;
 use isolate::{Isolation, Only};
 use pgrx::Uuid;
@@ -110,7 +110,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(claimer: String) -> Result<Self, Error> {
         let calls = Calls::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
-        news::listen();
+        cache_invalidation::listen();
         let mut gate = Gate::new();
         gate.hear(read_news()?);
         Ok(Engine {
@@ -172,16 +172,16 @@ impl Engine {
     }
 
     /// The queues of which nothing more may be claimed now.
-    pub(crate) fn full_lanes(&self) -> Vec<String> {
+    pub(crate) fn full_queues(&self) -> Vec<String> {
         let excluded = self.unclaimable();
-        let lanes = self.gate.lanes(|| self.in_flight.before_admission(&excluded));
-        lanes.into_iter().filter(|(_, room)| *room == 0).map(|(lane, _)| lane).collect()
+        let queues = self.gate.queues(|| self.in_flight.before_admission(&excluded));
+        queues.into_iter().filter(|(_, room)| *room == 0).map(|(queue, _)| queue).collect()
     }
 
     /// How long nothing happens unless a thread or another process says so: until a provider has room again, streamed
     /// text is stored, or something is tried again.
     pub(crate) fn rest(&self, full: &[String]) -> Option<Duration> {
-        if news::is_there() {
+        if cache_invalidation::is_there() {
             return Some(Duration::ZERO);
         }
         let now = Instant::now();
@@ -327,7 +327,7 @@ impl Engine {
             }
             Err(problem) => {
                 // What it had read of the tables that are cached is lost with it.
-                news::forget();
+                cache_invalidation::forget();
                 Err(Failed { problem, phase: phase.get() })
             }
         }
@@ -354,8 +354,8 @@ impl Engine {
 /// What has changed since the last time; when it cannot be read it is still to be read.
 fn read_news() -> Result<News, Error> {
     let read = || {
-        let catalog = news::of_catalog().then(catalog::read).transpose()?;
-        Ok(News { catalog, clocks: news::of_clocks().then(catalog::clocks).transpose()? })
+        let catalog = cache_invalidation::of_catalog().then(catalog::read).transpose()?;
+        Ok(News { catalog, clocks: cache_invalidation::of_clocks().then(catalog::clocks).transpose()? })
     };
-    read().inspect_err(|_| news::forget())
+    read().inspect_err(|_| cache_invalidation::forget())
 }

@@ -1,10 +1,10 @@
 //! The launcher: one process that gives every database with the extension its worker, and connects to none.
 //!
-//! It learns from the board which databases ask, and when the server starts it has each of them visited once, one after
+//! It learns from shared memory which databases ask, and when the server starts it has each of them visited once, one after
 //! the other; a visitor that finds the extension stays as the worker. It runs no SQL: of the catalogs it reads
 //! pg_database alone. What a worker does is not decided here.
 
-use crate::worker::board::{self, State};
+use crate::worker::shmem::{self, State};
 use crate::worker::signals;
 use pgrx::prelude::*;
 use std::collections::{HashMap, VecDeque};
@@ -50,7 +50,7 @@ pub extern "C-unwind" fn dialectic_launcher_main(_arg: pg_sys::Datum) {
     // SAFETY: connects to the shared catalogs only; the latch and the callback live as long as the process.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnection(std::ptr::null(), std::ptr::null(), 0);
-        board::set_launcher(pg_sys::MyLatch);
+        shmem::set_launcher(pg_sys::MyLatch);
         pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(0));
     }
     let mut launcher = Launcher { to_visit: connectable().into(), ..Launcher::default() };
@@ -62,7 +62,7 @@ pub extern "C-unwind" fn dialectic_launcher_main(_arg: pg_sys::Datum) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(_code: core::ffi::c_int, _arg: pg_sys::Datum) {
-    board::set_launcher(std::ptr::null_mut());
+    shmem::set_launcher(std::ptr::null_mut());
 }
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Launcher {
         self.next_visit();
         let mut rest = None::<Duration>;
         let mut present: Option<Vec<u32>> = None;
-        let databases = board::databases();
+        let databases = shmem::databases();
         self.started.retain(|database, started| {
             let is_there = databases.iter().any(|(there, _)| there == database);
             if !is_there {
@@ -107,12 +107,12 @@ impl Launcher {
                 continue;
             }
             if !present.get_or_insert_with(connectable).contains(&database) {
-                board::give_up(database);
+                shmem::give_up(database);
                 self.started.remove(&database);
                 continue;
             }
             self.start(database, now);
-            if board::state(database) == Some(State::Refused) {
+            if shmem::state(database) == Some(State::Refused) {
                 rest = Some(rest.map_or(FIRST_REST, |rest| rest.min(FIRST_REST)));
             }
         }
@@ -122,12 +122,12 @@ impl Launcher {
     /// One database is visited at a time; the next when this one is served, or has no use for a worker.
     fn next_visit(&mut self) {
         while self.visiting.is_none_or(|database| {
-            !matches!(board::state(database), Some(State::Wanted | State::Starting | State::Fallen | State::Refused))
+            !matches!(shmem::state(database), Some(State::Wanted | State::Starting | State::Fallen | State::Refused))
                 || self.started.get(&database).is_some_and(|started| started.failures > 0)
         }) {
             self.visiting = self.to_visit.pop_front();
             match self.visiting {
-                Some(database) => board::pin(database, i64::MAX, true, false),
+                Some(database) => shmem::notify(database, i64::MAX, true, false),
                 None => return,
             }
         }
@@ -140,7 +140,7 @@ impl Launcher {
             started.failures = if now.duration_since(started.at) > LIVED { 1 } else { (started.failures + 1).min(16) };
             started.not_before = now + LONGEST_REST.min(FIRST_REST * 2u32.pow(started.failures - 1));
         }
-        board::set_state(database, State::Wanted);
+        shmem::set_state(database, State::Wanted);
     }
 
     fn has_stopped(&self, database: u32) -> bool {
@@ -171,14 +171,14 @@ impl Launcher {
             {
                 release(before.handle);
             }
-            board::set_state(database, State::Starting);
+            shmem::set_state(database, State::Starting);
         } else {
-            if board::state(database) != Some(State::Refused) {
+            if shmem::state(database) != Some(State::Refused) {
                 log!(
                     "pg_dialectic: no process is left for the worker of database {database}; max_worker_processes is too low"
                 );
             }
-            board::set_state(database, State::Refused);
+            shmem::set_state(database, State::Refused);
         }
     }
 }

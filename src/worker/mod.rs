@@ -3,34 +3,34 @@
 //! claim, prepare, open, call, keep. The main thread is the only one that touches Postgres; call threads see core
 //! values only, and everything crosses between them by a channel and a byte on a socket.
 
-pub(crate) mod board;
+pub(crate) mod admission;
+pub(crate) mod cache_invalidation;
 pub(crate) mod calls;
 pub(crate) mod claimer;
+pub(crate) mod commit_hook;
+pub(crate) mod database_worker;
 pub(crate) mod engine;
-pub(crate) mod gate;
 pub(crate) mod hold_up;
 pub(crate) mod http;
 pub(crate) mod in_flight;
 pub(crate) mod launcher;
-pub(crate) mod news;
 pub(crate) mod pool;
 pub(crate) mod prepare;
-pub(crate) mod procedure;
+pub(crate) mod run_pending;
 pub(crate) mod schema;
 pub(crate) mod secret;
-pub(crate) mod server;
 mod session_settings;
+pub(crate) mod shmem;
 pub(crate) mod signals;
 pub(crate) mod stop;
 pub(crate) mod tail;
-pub(crate) mod wake;
 
 use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static PRELOADED: AtomicBool = AtomicBool::new(false);
 
-/// Runs when the library is loaded. In the postmaster it asks for the board and the launcher; every process inherits
+/// Runs when the library is loaded. In the postmaster it asks for shared memory and the launcher; every process inherits
 /// the note that the library was preloaded. A server that is being upgraded gets neither.
 pub(crate) fn init() {
     // SAFETY: reads flags of the process, and sets hooks that keep the ones before them, while the postmaster starts.
@@ -41,7 +41,7 @@ pub(crate) fn init() {
             launcher::register();
         }
     }
-    wake::init();
+    commit_hook::init();
     claimer::init();
 }
 
@@ -55,7 +55,7 @@ unsafe fn hook_shared_memory() {
             // SAFETY: a hook of the same kind.
             unsafe { before() };
         }
-        board::request();
+        shmem::request();
     }
     #[pg_guard]
     unsafe extern "C-unwind" fn on_startup() {
@@ -64,7 +64,7 @@ unsafe fn hook_shared_memory() {
             // SAFETY: as above.
             unsafe { before() };
         }
-        board::set_up();
+        shmem::set_up();
     }
     // SAFETY: the postmaster is alone while it loads libraries.
     unsafe {

@@ -2,7 +2,7 @@
 //! nothing else meanwhile. Decides how often it looks and logs. Never opens a transaction itself.
 
 use crate::error::Error;
-use crate::worker::{board, signals};
+use crate::worker::{shmem, signals};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) fn wait_until_it_fits(database: u32, mut check: impl FnMut() -> Resul
         // SAFETY: outside of a transaction, with a string that is copied.
         unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, doing.as_ptr()) };
         signals::wait(Some(LOOK_AGAIN), None);
-        if board::look(database).leave {
+        if shmem::look(database).leave {
             return false;
         }
     }

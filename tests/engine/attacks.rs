@@ -172,7 +172,7 @@ fn a_provider_that_keeps_asking_for_patience_is_asked_ever_more_rarely() {
     }
     let wait: f64 = one(
         &mut client,
-        "select extract(epoch from free_at - changed_at)::float8 from dialectic.provider_clocks where provider = 'simulator'",
+        "select extract(epoch from free_at - changed_at)::float8 from dialectic.provider_cooldowns where provider = 'simulator'",
         &[],
     );
     assert_eq!(wait, 0.5 * 2f64.powi(5));

@@ -195,7 +195,7 @@ fn an_admin_works_the_queue_amid_hostile_names() {
                 end loop;
             end loop;
             foreach word in array array['cardinality(uuid[])', 'clock_timestamp()', '_in_transaction_block()', '_open_claimer(text)',
-                '_free_threads()', '_take(text, integer, uuid, uuid[])', '_make(text, uuid[], uuid[])', '_calls_in_flight()', '_keep_replies()',
+                '_free_threads()', '_claim_batch(text, integer, uuid, uuid[])', '_make(text, uuid[], uuid[])', '_calls_in_flight()', '_keep_replies()',
                 '_next_due(boolean)', '_close_claimer()', '_session_state(uuid)', '_send_requests(jsonb)'] loop
                 execute format('create function hostile.%s returns boolean language plpgsql as %L', word, 'begin raise exception ''hostile function''; end');
             end loop;

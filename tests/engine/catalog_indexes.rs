@@ -34,8 +34,8 @@ fn the_queue_is_read_through_its_indexes() {
         // The candidates of a claim.
         (
             "ready_jobs_line",
-            "select job_id from dialectic.ready_jobs r where r.lane = 'sim-a' and not r.is_test and r.priority = 0 \
-             and not r.is_delayed and r.turn >= 0 and r.run_at <= now() order by r.turn limit 10",
+            "select job_id from dialectic.ready_jobs r where r.queue = 'sim-a' and not r.is_test and r.priority = 0 \
+             and not r.is_delayed and r.queue_position >= 0 and r.run_at <= now() order by r.queue_position limit 10",
         ),
         (
             "ready_jobs_delayed",
@@ -81,7 +81,7 @@ fn no_index_of_jobs_and_calls_mentions_what_changes_while_a_job_runs() {
         "status_before",
         "attempt_count",
         "run_at",
-        "turn",
+        "queue_position",
         "claim_id",
         "claimed_by",
         "lease_until",

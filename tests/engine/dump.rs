@@ -12,12 +12,12 @@ use std::process::Command;
 /// What is not dumped: what the running server knows of its providers and of where the claims stand, what the rows of jobs bring
 /// about by themselves, and lists that ship and nobody changes.
 const NOT_DUMPED: [&str; 8] = [
-    "claim_turns",
+    "claim_positions",
     "claimers",
     "job_statuses",
     "job_transitions",
-    "lanes",
-    "provider_clocks",
+    "provider_cooldowns",
+    "queues",
     "ready_jobs",
     "steps_under_way",
 ];
@@ -91,7 +91,7 @@ fn tables(client: &mut Client) -> Vec<(String, i64, String)> {
     assert!(names.len() > 15, "{names:?}");
     names
         .into_iter()
-        .filter(|name| !["claimers", "lanes", "provider_clocks"].contains(&name.as_str()))
+        .filter(|name| !["claimers", "queues", "provider_cooldowns"].contains(&name.as_str()))
         .map(|name| {
             let row = client
                 .query_one(

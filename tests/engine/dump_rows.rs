@@ -75,7 +75,7 @@ pub(crate) fn fill(client: &mut Client) {
     // What a provider that has had enough leaves behind: known to the running server only.
     client
         .batch_execute(
-            "insert into dialectic.provider_clocks (provider, paused_reason) values ('own-gateway', 'no key'); \
+            "insert into dialectic.provider_cooldowns (provider, paused_reason) values ('own-gateway', 'no key'); \
              insert into dialectic.token_ratios (model, factor, samples) values ('own-large', 1.25, 21); \
              insert into dialectic.partials (job_id, claim_id, content) \
              select job_id, claim_id, 'So far' from dialectic.model_calls where outcome = 'open' limit 1",

@@ -179,11 +179,11 @@ fn a_429_moves_the_clock_of_its_provider_alone_and_costs_no_attempt() {
     let clock: bool = one(
         &mut client,
         "select free_at - dialectic._now() between interval '50 s' and interval '60 s' and paused_reason is null \
-         from dialectic.provider_clocks where provider = 'simulator'",
+         from dialectic.provider_cooldowns where provider = 'simulator'",
         &[],
     );
     assert!(clock);
-    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.provider_clocks", &[]), 1);
+    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.provider_cooldowns", &[]), 1);
     assert_eq!(claimable(&mut client), ["else-1", "else-1"], "the untried job of the throttled provider rests too");
     client.batch_execute("set dialectic.clock_offset = 61").expect("set");
     assert_eq!(claimable(&mut client), ["else-1", "else-1", "sim-a", "sim-a"]);
@@ -214,7 +214,7 @@ fn a_wrong_configuration_pauses_its_provider_until_it_is_mended_and_then_holds_n
     assert_eq!(fail(&mut client, &leaf, "configuration", "no such key"), "pending");
     assert_eq!(one::<i32>(&mut client, "select attempt_count from dialectic.jobs where id = $1", &[&leaf.job]), 0);
     let reason: String =
-        one(&mut client, "select paused_reason from dialectic.provider_clocks where provider = 'simulator'", &[]);
+        one(&mut client, "select paused_reason from dialectic.provider_cooldowns where provider = 'simulator'", &[]);
     assert_eq!(reason, "no such key");
     client.batch_execute("set dialectic.clock_offset = 1000000").expect("set");
     assert_eq!(claimable(&mut client), ["else-1", "else-1"], "time does not mend it");

@@ -272,20 +272,20 @@ fn any_verb_may_be_the_first_statement_of_a_connection() {
     assert_eq!(seen, 0, "another owner's session");
 }
 
-/// Of two sessions with so many jobs each in one lane, that which comes first and the other.
-fn two_in_a_lane(client: &mut Client, jobs: i32) -> (Uuid, Uuid) {
+/// Of two sessions with so many jobs each in one queue, that which comes first and the other.
+fn two_in_a_queue(client: &mut Client, jobs: i32) -> (Uuid, Uuid) {
     let project = fan_project(client, jobs);
     let sessions = (begin(client, project, &["sim-a"]), begin(client, project, &["sim-a"]));
     plan_roots(client, 2, "waiting_for_children");
     sessions
 }
 
-/// The sessions of what is claimed of their lane, which has room for two, by somebody who has this one in hand.
+/// The sessions of what is claimed of their queue, which has room for two, by somebody who has this one in hand.
 fn claimed_of_two(client: &mut Client, in_hand: &[Uuid]) -> Vec<Uuid> {
     column(
         client,
         "select session_id from dialectic._claim('hand', 10, '5 min', false, gen_random_uuid(), $1, \
-                                                 array(select distinct lane from dialectic.ready_jobs), '{2}', '{}')",
+                                                 array(select distinct queue from dialectic.ready_jobs), '{2}', '{}')",
         &[&in_hand],
     )
 }
@@ -294,7 +294,7 @@ fn claimed_of_two(client: &mut Client, in_hand: &[Uuid]) -> Vec<Uuid> {
 fn a_session_that_somebody_holds_keeps_nobody_else_out_of_a_narrow_lane() {
     let database = Database::by_hand();
     let mut client = database.connect();
-    let (first, other) = two_in_a_lane(&mut client, 3);
+    let (first, other) = two_in_a_queue(&mut client, 3);
     assert_eq!(claimed_of_two(&mut client, &[first]), [other, other]);
     assert_sound(&mut client);
 }
@@ -303,7 +303,7 @@ fn a_session_that_somebody_holds_keeps_nobody_else_out_of_a_narrow_lane() {
 fn jobs_that_somebody_has_locked_keep_nobody_else_out_of_a_narrow_lane() {
     let database = Database::by_hand();
     let (mut client, mut holder) = (database.connect(), database.connect());
-    let (first, other) = two_in_a_lane(&mut client, 9);
+    let (first, other) = two_in_a_queue(&mut client, 9);
     holder.batch_execute(&format!("begin; select dialectic.pause('{first}')")).expect("pause");
     assert_eq!(claimed_of_two(&mut client, &[]), [other, other]);
     holder.batch_execute("rollback").expect("rollback");

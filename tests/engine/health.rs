@@ -80,7 +80,7 @@ fn a_paused_provider_and_claims_of_the_dead_are_named() {
         ],
     );
 
-    client.batch_execute("delete from dialectic.provider_clocks").expect("mended");
+    client.batch_execute("delete from dialectic.provider_cooldowns").expect("mended");
     let (mut claimer, name) = claimer(&database);
     assert_eq!(take(&mut claimer, &name), 2);
     has_problems(&mut client, &[]);

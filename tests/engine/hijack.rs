@@ -21,7 +21,7 @@ const TRAPS: &str = r#"
     create function trap.current_setting(text) returns text language plpgsql as $$ begin raise exception 'a trap was sprung'; end $$;
     create function trap.array_agg(uuid) returns uuid[] language plpgsql as $$ begin raise exception 'a trap was sprung'; end $$;
     create function trap.format(text, text) returns text language plpgsql as $$ begin raise exception 'a trap was sprung'; end $$;
-    create function trap._take(text, int4, uuid, uuid[]) returns void language plpgsql as $$ begin raise exception 'a trap was sprung'; end $$;
+    create function trap._claim_batch(text, int4, uuid, uuid[]) returns void language plpgsql as $$ begin raise exception 'a trap was sprung'; end $$;
     do $$
     declare
         name text;

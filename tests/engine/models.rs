@@ -175,7 +175,7 @@ fn a_reference_is_kept_where_nobody_reads_it_and_wakes_its_provider() {
     // In one transaction: a worker that starts forgets what was paused before, and would forget these.
     client
         .batch_execute(
-            "begin; insert into dialectic.provider_clocks (provider, paused_reason) values ('openai', 'no key'), ('google', 'no key'); \
+            "begin; insert into dialectic.provider_cooldowns (provider, paused_reason) values ('openai', 'no key'), ('google', 'no key'); \
              set local role secret_admin; \
              select dialectic.set_secret('openai', 'env:DIALECTIC_OPENAI_API_KEY'); \
              select dialectic.set_secret('openai', 'file:/run/secrets/openai'); \
@@ -183,7 +183,7 @@ fn a_reference_is_kept_where_nobody_reads_it_and_wakes_its_provider() {
         )
         .expect("two pauses, one mended");
     assert_eq!(
-        column::<String>(&mut client, "select provider from dialectic.provider_clocks order by 1", &[]),
+        column::<String>(&mut client, "select provider from dialectic.provider_cooldowns order by 1", &[]),
         ["google"]
     );
     client.batch_execute("commit").expect("commit");

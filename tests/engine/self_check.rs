@@ -16,8 +16,8 @@ const LAWS: [(&str, &str, &str); 40] = [
     ),
     (
         "every trigger of the extension is enabled",
-        "update pg_trigger set tgenabled = 'D' where tgname = '_line_up' returning null::uuid",
-        "ALTER TABLE dialectic.jobs ENABLE TRIGGER _line_up",
+        "update pg_trigger set tgenabled = 'D' where tgname = '_enqueue_jobs' returning null::uuid",
+        "ALTER TABLE dialectic.jobs ENABLE TRIGGER _enqueue_jobs",
     ),
     (
         "a parent exists in the session of its child",
@@ -101,13 +101,13 @@ const LAWS: [(&str, &str, &str); 40] = [
     ),
     (
         "every ready job is in line, once, at its place, and no other is",
-        "insert into dialectic.ready_jobs select id, lane, is_test_job, priority, 4711, run_at, false, session_id \
+        "insert into dialectic.ready_jobs select id, queue, is_test_job, priority, 4711, run_at, false, session_id \
          from dialectic.jobs where step_key = 'final' returning job_id",
-        "gone, in line at turn 4711",
+        "gone, in line at queue_position 4711",
     ),
     (
-        "who is in line has a lane",
-        "with gone as (delete from dialectic.lanes) select job_id from dialectic.ready_jobs",
+        "who is in line has a queue",
+        "with gone as (delete from dialectic.queues) select job_id from dialectic.ready_jobs",
         "does not exist",
     ),
     (

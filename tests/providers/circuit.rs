@@ -13,7 +13,7 @@ const JOBS: i32 = 20;
 fn clock(client: &mut Client) -> (i32, f64) {
     let row = client
         .query_opt(
-            "select failures, extract(epoch from free_at - clock_timestamp())::float8 from dialectic.provider_clocks where provider = 'ill'",
+            "select failures, extract(epoch from free_at - clock_timestamp())::float8 from dialectic.provider_cooldowns where provider = 'ill'",
             &[],
         )
         .expect("a clock");

@@ -71,7 +71,7 @@ fn clock(client: &mut Client, cell: &Cell) -> String {
             "select c.paused_reason is not null, c.model <> '', \
                     extract(epoch from c.free_at - (select max(m.finished_at) from dialectic.model_calls m \
                                                     where m.session_id = $2))::float8 \
-             from dialectic.provider_clocks c where c.provider = $1",
+             from dialectic.provider_cooldowns c where c.provider = $1",
             &[&cell.name, &cell.session],
         )
         .expect("one clock at most");

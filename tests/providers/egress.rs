@@ -31,7 +31,7 @@ fn a_provider_on_the_machine_itself_is_refused_before_any_connection_unless_it_i
         assert_eq!((call.get(0), call.get(1)), ("failed", "configuration"), "{host}: {message}");
         assert_eq!(jobs(&mut client, session), ["1 pending 0"], "{host}");
         let reason: String =
-            one(&mut client, "select paused_reason from dialectic.provider_clocks where provider = $1", &[&name]);
+            one(&mut client, "select paused_reason from dialectic.provider_cooldowns where provider = $1", &[&name]);
         assert!(reason.contains("dialectic.allowed_hosts"), "{host}: {reason}");
     }
     assert_eq!(provider.accepted(), 0, "nobody came");

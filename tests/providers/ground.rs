@@ -128,7 +128,7 @@ pub(crate) fn worked(client: &mut Client) {
     while !is_at_rest(client) {
         if Instant::now() > until {
             let left = "select concat_ws(' ', j.model, j.status, j.attempt_count, j.run_at - now(), j.error_details, c.free_at - now(), c.paused_reason) \
-                        from dialectic.jobs j left join dialectic.provider_clocks c on c.provider = j.model \
+                        from dialectic.jobs j left join dialectic.provider_cooldowns c on c.provider = j.model \
                         where j.status in ('pending', 'retrying', 'processing') limit 5";
             panic!("the worker has not worked the queue: {:#?}", column::<String>(client, left, &[]));
         }

@@ -109,7 +109,7 @@ fn what_a_provider_says_of_a_call_is_for_whoever_made_it() {
     work(&mut client);
     let shown: String = one(
         &mut client,
-        "select concat((select string_agg(c::text, '') from dialectic.provider_clocks c), \
+        "select concat((select string_agg(c::text, '') from dialectic.provider_cooldowns c), \
                        (select h::text from dialectic.health() h), (select string_agg(b.cause, '') from dialectic.blocked b))",
         &[],
     );

@@ -65,7 +65,7 @@ fn who_holds_a_session_keeps_nobody_else_from_a_provider_with_little_room() {
     let planned = "select count(dialectic.complete_job(id, claim_id)) from dialectic.claim_jobs('outside', 2)";
     assert_eq!(one::<i64>(&mut client, planned, &[]), 2);
     let first: Uuid =
-        one(&mut client, "select session_id from dialectic.ready_jobs order by turn, job_id limit 1", &[]);
+        one(&mut client, "select session_id from dialectic.ready_jobs order by queue_position, job_id limit 1", &[]);
     let mut holder = server.connect("law");
     holder.batch_execute("begin").expect("begin");
     holder.query("select from dialectic.sessions where id = $1 for update", &[&first]).expect("a lock");

@@ -29,7 +29,7 @@ fn worker_waits_for_a_schema_of_its_own_build_and_logs_once() {
     let waiting = worker(&mut client);
     // It looks whenever it is woken, and says nothing more.
     for _ in 0..3 {
-        client.execute("select dialectic._tell_worker(null, false)", &[]).expect("woken");
+        client.execute("select dialectic._notify_worker(null, false)", &[]).expect("woken");
         soon("it waits again", || one(&mut client, WAITS, &[]));
     }
     let line = "the schema of pg_dialectic in database \"law\" was made by another build than the library";
@@ -38,7 +38,7 @@ fn worker_waits_for_a_schema_of_its_own_build_and_logs_once() {
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.model_calls", &[]), 0);
 
     client
-        .batch_execute(&format!("begin; {}; select dialectic._tell_worker(null, false); commit", replaced(&own)))
+        .batch_execute(&format!("begin; {}; select dialectic._notify_worker(null, false); commit", replaced(&own)))
         .expect("its own schema");
     all_completed(&mut client, Duration::from_secs(20));
     assert_eq!(worker(&mut client), waiting, "the same worker goes on");

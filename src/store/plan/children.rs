@@ -39,10 +39,10 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn add(&mut self, root: &Root, step: &Step, children: Vec<Child>, last_turn: &mut i64) {
+    pub(super) fn add(&mut self, root: &Root, step: &Step, children: Vec<Child>, last_position: &mut i64) {
         for child in children {
             let id = _uuid_v7();
-            *last_turn += 1;
+            *last_position += 1;
             self.ids.push(id);
             self.roots.push(root.job);
             self.step_keys.push(step.key.clone());
@@ -57,7 +57,7 @@ impl Rows {
             self.reviewers.push(child.reviewer);
             self.made.push(step.makes().as_str());
             self.strategies.push(step.granularity_strategy.as_str());
-            self.turns.push(*last_turn);
+            self.turns.push(*last_position);
             for (position, input) in child.inputs.into_iter().enumerate() {
                 let position = i32::try_from(position + 1).unwrap_or(i32::MAX);
                 self.inputs.push(Link {

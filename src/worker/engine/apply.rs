@@ -10,9 +10,9 @@ use crate::store::claim::{Claim, Read};
 use crate::store::document;
 use crate::store::reply::Reply;
 use crate::store::request::{Draft, Opened};
+use crate::worker::cache_invalidation;
 use crate::worker::calls::ClaimId;
 use crate::worker::in_flight::{Kind, Place};
-use crate::worker::news;
 use crate::worker::prepare::{Admission, Preparing};
 use dialectic_core::provider::Class;
 use std::collections::{HashMap, HashSet};
@@ -151,7 +151,7 @@ impl Engine {
     fn prepare(&mut self, draft: Draft) {
         let claim = draft.claim;
         let Some(model) = self.gate.answering(&draft.turn.model, draft.is_last_attempt).cloned() else {
-            news::forget();
+            cache_invalidation::forget();
             let message = format!("model \"{}\" does not exist", draft.turn.model);
             let hint = "SELECT dialectic.add_model(…) adds it, then dialectic.retry(session) tries again.";
             let problem = Problem { sqlstate: *b"42704", message, detail: None, hint: Some(hint.to_owned()) };

@@ -8,12 +8,12 @@ use crate::error::{Error, Problem};
 use crate::store::claim::{self, Claim, Read, Taken, Work};
 use crate::store::request::{self, Draft, Opened};
 use crate::store::{self, catalog, document, partial, plan, reply};
+use crate::worker::admission::News;
+use crate::worker::cache_invalidation;
 use crate::worker::calls::ClaimId;
+use crate::worker::database_worker::stop_inside;
 use crate::worker::engine::isolate::Only;
-use crate::worker::gate::News;
 use crate::worker::in_flight::{Kind, Place, is_plan};
-use crate::worker::news;
-use crate::worker::server::stop_inside;
 use pgrx::Uuid;
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -242,7 +242,7 @@ impl Engine {
         self.note_missing(&unread, done)?;
         done.read.extend(unread.iter().map(|claim| claim.id));
         // A model that was added together with a job of its own is known before that job is prepared.
-        news::accept();
+        cache_invalidation::accept();
         done.news.add(read_news()?);
         stop_inside("reading");
         Ok(())
@@ -288,7 +288,7 @@ impl Engine {
         if room == 0 {
             return Ok(());
         }
-        let narrow = self.gate.lanes(|| self.in_flight.before_admission(&excluded));
+        let narrow = self.gate.queues(|| self.in_flight.before_admission(&excluded));
         let payers = self.in_flight.payers_waiting();
         done.taken = claim::take(&self.claimer, room, in_flight, &excluded, &narrow, payers)?;
         if done.claimed() > 0 {

@@ -34,7 +34,7 @@ fn a_provider_that_is_paused_or_throttled_is_named() {
     let mut client = database.connect();
     planned(&mut client, &["sim-a"]);
     fail(&mut client, "throttled", "'1 hour'");
-    let until: String = one(&mut client, "select free_at::text from dialectic.provider_clocks", &[]);
+    let until: String = one(&mut client, "select free_at::text from dialectic.provider_cooldowns", &[]);
     blocks(
         &mut client,
         &[

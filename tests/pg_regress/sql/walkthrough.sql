@@ -65,5 +65,5 @@ select iteration, stage, count(*) as documents from dialectic.documents where se
 -- Every call is on record, and no law is broken.
 select outcome, count(*) = count(distinct (job_id, claim_id)) as one_row_each, sum(cost) as cost from dialectic.model_calls group by 1;
 select * from dialectic.self_check();
-select worker_alive, preloaded, claimers, queue_depth, calls_in_flight, provider_clocks, library_version = extension_version as same_version, problems
+select worker_alive, preloaded, claimers, queue_depth, calls_in_flight, provider_cooldowns, library_version = extension_version as same_version, problems
 from dialectic.health();

@@ -101,17 +101,17 @@ create function _prompt_of(job jobs, claim_id bigint) returns jsonb
 as $$
 declare
     directive text := (select r.content from resources r where r.job_id = job.id and r.resource_type = 'continuation_prompt');
-    turn      text := case when job.target_contribution_id is not null then _chain_prompt(job.target_contribution_id)
+    queue_position      text := case when job.target_contribution_id is not null then _chain_prompt(job.target_contribution_id)
                            else (select r.content from resources r where r.job_id = job.id and r.resource_type in ('turn_prompt', 'planner_prompt')) end;
     -- The last thing it said is the answer to it.
     last      integer := (select max(c.chunk_no) from contributions c where c.job_id = job.id);
 begin
     if directive is null then
-        return case when job.target_contribution_id is null then turn::jsonb end;
+        return case when job.target_contribution_id is null then queue_position::jsonb end;
     end if;
     return _continued_prompt(
         (select s.definition_id from sessions s where s.id = job.session_id), (select r.stage from stage_runs r where r.id = job.stage_run_id),
-        job.step_key, job.kind = 'combine', turn,
+        job.step_key, job.kind = 'combine', queue_position,
         array(select c.content
               from contributions c
               where (c.id = job.target_contribution_id or (c.root_id = job.target_contribution_id and c.root_id <> c.id) or c.job_id = job.id)

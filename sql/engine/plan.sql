@@ -7,7 +7,7 @@
 -- The plans among these claimed jobs that are still claimed, and what is known of each without looking at its stage.
 create function _plan_roots(job_ids uuid[], claim_ids bigint[])
     returns table (job_id uuid, session_id uuid, stage_run_id uuid, stage text, definition_id text, model text, planned text[],
-                   failed_child text, last_turn bigint, min_models integer)
+                   failed_child text, last_position bigint, min_models integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -23,7 +23,7 @@ begin
                   and c.status in ('failed', 'retry_loop_failed')
                 order by c.completed_at, c.id
                 limit 1),
-               greatest(s.last_turn, (select _claim_turn())), (select _min_models())
+               greatest(s.last_position, (select _claim_position())), (select _min_models())
         from unnest(job_ids, claim_ids) as claim(job_id, claim_id)
         join jobs j on j.id = claim.job_id and j.claim_id = claim.claim_id and j.kind = 'plan'
         join sessions s on s.id = j.session_id
@@ -193,7 +193,7 @@ $$;
 -- The children that were planned, one element of each array a child; one that exists already is left as it is.
 create function _plan_children(
     ids uuid[], roots uuid[], step_keys text[], output_types text[], group_keys text[], document_keys text[], lineages uuid[],
-    reviewers text[], made text[], strategies text[], turns bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], parts text[],
+    reviewers text[], made text[], strategies text[], queue_positions bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], parts text[],
     relevances double precision[]
 ) returns void
     language plpgsql
@@ -205,13 +205,13 @@ declare
 begin
     with child as (
         insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
-                          lineage_id, reviewer, makes, strategy, priority, max_retries, is_test_job, turn)
+                          lineage_id, reviewer, makes, strategy, priority, max_retries, is_test_job, queue_position)
         select c.id, root.session_id, root.stage_run_id, root.id, 'execute', c.step_key, root.model, c.group_key, c.output_type,
-               c.document_key, c.lineage_id, c.reviewer, c.makes, c.strategy, root.priority, root.max_retries, root.is_test_job, c.turn
-        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made, strategies, turns)
-            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, strategy, turn)
+               c.document_key, c.lineage_id, c.reviewer, c.makes, c.strategy, root.priority, root.max_retries, root.is_test_job, c.queue_position
+        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made, strategies, queue_positions)
+            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, strategy, queue_position)
         join jobs root on root.id = c.root
-        order by c.turn
+        order by c.queue_position
         on conflict do nothing
         returning id
     )
@@ -221,12 +221,12 @@ begin
     from unnest(input_jobs, positions, artifacts, roles, parts, relevances) as input(job, position, artifact, role, part, relevance)
     where cardinality(inserted) = cardinality(ids) or input.job = any (inserted);
     update sessions s
-    set last_turn = lined_up.turn
-    from (select root.session_id, max(c.turn) as turn
-          from unnest(roots, turns) as c(root, turn)
+    set last_position = lined_up.queue_position
+    from (select root.session_id, max(c.queue_position) as queue_position
+          from unnest(roots, queue_positions) as c(root, queue_position)
           join jobs root on root.id = c.root
           group by root.session_id) as lined_up
-    where s.id = lined_up.session_id and s.last_turn < lined_up.turn;
+    where s.id = lined_up.session_id and s.last_position < lined_up.queue_position;
 end
 $$;
 

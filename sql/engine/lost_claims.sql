@@ -52,12 +52,12 @@ begin
     update jobs j set run_at = greatest(j.run_at, moment + _pause_after_loss(s.losses))
     from suspect_jobs s
     where s.job_id = any (suspects) and s.losses in (1, 2) and j.id = s.job_id;
-    perform _fail_killers(suspects, moment);
+    perform _fail_suspects(suspects, moment);
 end
 $$;
 
 -- Fails jobs whose claimer died too often while it worked on nothing else.
-create function _fail_killers(suspects uuid[], moment timestamptz) returns void
+create function _fail_suspects(suspects uuid[], moment timestamptz) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -83,7 +83,7 @@ $$;
 -- The due job that is to be worked alone next; null when there is none, or none that may be claimed now. A job that was
 -- lost alone waits until no claimer has died for as long as its pause: while something else kills claimers, a loss says
 -- nothing of the job.
-create function _next_suspect(with_test_jobs boolean, excluded uuid[], full_lanes text[]) returns uuid
+create function _next_suspect(with_test_jobs boolean, excluded uuid[], full_queues text[]) returns uuid
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -97,8 +97,8 @@ begin
         join ready_jobs r on r.job_id = s.job_id
         where r.run_at <= moment and last_loss + _pause_after_loss(s.losses) <= moment
           and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
-          and r.lane <> all (full_lanes || _resting_models(moment))
-        order by s.losses + s.breaks, r.priority desc, r.turn, r.job_id
+          and r.queue <> all (full_queues || _resting_models(moment))
+        order by s.losses + s.breaks, r.priority desc, r.queue_position, r.job_id
         limit 1);
 end
 $$;
@@ -150,7 +150,7 @@ as $$
 $$;
 
 -- A claimer ends in order: what it holds is released by the next claim, and counts as no loss.
-create function _leave(claimer text) returns void
+create function _release_claimer(claimer text) returns void
     language sql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp

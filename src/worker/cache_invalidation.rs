@@ -20,7 +20,7 @@ pub(crate) fn listen() {
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"dialectic".as_ptr(), true);
         let table = |name: &std::ffi::CStr| pg_sys::get_relname_relid(name.as_ptr(), schema).to_u32();
-        CLOCKS_TABLE.store(table(c"provider_clocks"), Ordering::Relaxed);
+        CLOCKS_TABLE.store(table(c"provider_cooldowns"), Ordering::Relaxed);
         for (kept, name) in KEPT_TABLES.iter().zip(KEPT) {
             kept.store(table(name), Ordering::Relaxed);
         }

@@ -5,7 +5,7 @@
 -- are all done, and closes the stage runs whose roots ended.
 -- It never calls a model, and never reads a clock but _now().
 --
--- Lock order: wallets by owner where money moves (hold.sql), the sessions by id, then their jobs. Every verb takes the lock of the session before it touches a job (a claim
+-- Lock order: wallets by owner where money moves (payment.sql), the sessions by id, then their jobs. Every verb takes the lock of the session before it touches a job (a claim
 -- takes only job rows, and skips locked ones), so whoever counts children counts alone: the one who came second waits here,
 -- and his next statement sees what the first one committed. That holds in READ COMMITTED only, and no other level is let in.
 
@@ -48,16 +48,16 @@ begin
            array_agg(n.id) filter (where n.status <> o.status and n.status = 'waiting_for_children') as waiting,
            array_agg(n.id) filter (where n.status <> o.status and n.status in ('failed', 'retry_loop_failed') and n.parent_job_id is null) as failed_roots,
            bool_or(n.status <> o.status and o.status = 'processing') as revoked,
-           bool_or(n.lane <> o.lane or n.priority <> o.priority or n.is_test_job <> o.is_test_job) as changed_lane,
-           array_agg((o.id, o.lane, o.is_test_job, o.priority, o.turn, o.run_at, o.status = 'retrying', o.session_id)::ready_jobs) filter (
+           bool_or(n.queue <> o.queue or n.priority <> o.priority or n.is_test_job <> o.is_test_job) as changed_queue,
+           array_agg((o.id, o.queue, o.is_test_job, o.priority, o.queue_position, o.run_at, o.status = 'retrying', o.session_id)::ready_jobs) filter (
                where o.status = any (_ready_statuses()) and not (n.status = 'processing' and n.claim_id is not null)
-                 and (o.status, o.lane, o.is_test_job, o.priority, o.turn, o.run_at)
-                     <> (n.status, n.lane, n.is_test_job, n.priority, n.turn, n.run_at)) as left_line,
-           array_agg((n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying', n.session_id)::ready_jobs) filter (
+                 and (o.status, o.queue, o.is_test_job, o.priority, o.queue_position, o.run_at)
+                     <> (n.status, n.queue, n.is_test_job, n.priority, n.queue_position, n.run_at)) as left_line,
+           array_agg((n.id, n.queue, n.is_test_job, n.priority, n.queue_position, n.run_at, n.status = 'retrying', n.session_id)::ready_jobs) filter (
                where n.status = any (_ready_statuses())
-                 and (o.status, o.lane, o.is_test_job, o.priority, o.turn, o.run_at)
-                     <> (n.status, n.lane, n.is_test_job, n.priority, n.turn, n.run_at)) as joined_line,
-           min(n.turn) filter (where n.status = any (_ready_statuses())) as first_turn
+                 and (o.status, o.queue, o.is_test_job, o.priority, o.queue_position, o.run_at)
+                     <> (n.status, n.queue, n.is_test_job, n.priority, n.queue_position, n.run_at)) as joined_line,
+           min(n.queue_position) filter (where n.status = any (_ready_statuses())) as first_position
     into seen
     from new_jobs n
     full join old_jobs o on o.id = n.id
@@ -68,20 +68,20 @@ begin
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'dialectic.job_transitions lists every legal move.';
     end if;
-    if seen.changed_lane then
-        insert into lanes (name, is_test, priority) select distinct n.lane, n.is_test_job, n.priority from new_jobs n on conflict do nothing;
+    if seen.changed_queue then
+        insert into queues (name, is_test, priority) select distinct n.queue, n.is_test_job, n.priority from new_jobs n on conflict do nothing;
     end if;
     if seen.left_line is not null then
         delete from ready_jobs r
         using unnest(seen.left_line) as l
-        where (r.lane, r.is_test, r.priority, r.is_delayed, r.turn, r.job_id)
-            = (l.lane, l.is_test, l.priority, l.is_delayed, l.turn, l.job_id);
+        where (r.queue, r.is_test, r.priority, r.is_delayed, r.queue_position, r.job_id)
+            = (l.queue, l.is_test, l.priority, l.is_delayed, l.queue_position, l.job_id);
     end if;
     if seen.joined_line is not null then
         insert into ready_jobs select * from unnest(seen.joined_line);
     end if;
-    if seen.first_turn is not null or seen.revoked then
-        perform _tell_worker(seen.first_turn, coalesce(seen.revoked, false));
+    if seen.first_position is not null or seen.revoked then
+        perform _notify_worker(seen.first_position, coalesce(seen.revoked, false));
     end if;
     if seen.moved is null then
         return null;
@@ -157,18 +157,18 @@ create trigger handle_job_completion
     for each statement execute function handle_job_completion();
 
 -- New jobs stand in line and are counted; the worker hears of them when they are committed.
-create function _line_up() returns trigger
+create function _enqueue_jobs() returns trigger
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    insert into lanes (name, is_test, priority)
-    select n.lane, n.is_test_job, n.priority
+    insert into queues (name, is_test, priority)
+    select n.queue, n.is_test_job, n.priority
     from new_jobs n
     group by 1, 2, 3
     having not exists (
-        select from lanes l where (l.name, l.is_test, l.priority) = (n.lane, n.is_test_job, n.priority))
+        select from queues l where (l.name, l.is_test, l.priority) = (n.queue, n.is_test_job, n.priority))
     on conflict do nothing;
     -- Only a restore brings jobs before their session: its work waits until somebody says that it is meant to go on here.
     if exists (
@@ -176,8 +176,8 @@ begin
         where not exists (select from sessions s where s.id = new_job.session_id)) then
         perform set_config('worker_enabled', 'false');
     end if;
-    insert into ready_jobs (job_id, lane, is_test, priority, turn, run_at, is_delayed, session_id)
-    select n.id, n.lane, n.is_test_job, n.priority, n.turn, n.run_at, n.status = 'retrying', n.session_id
+    insert into ready_jobs (job_id, queue, is_test, priority, queue_position, run_at, is_delayed, session_id)
+    select n.id, n.queue, n.is_test_job, n.priority, n.queue_position, n.run_at, n.status = 'retrying', n.session_id
     from new_jobs n
     where n.status = any (_ready_statuses());
     insert into steps_under_way as u (stage_run_id, parent_job_id, step_key, unfinished, failed)
@@ -188,14 +188,14 @@ begin
     group by 1, 2, 3
     on conflict (stage_run_id, parent_job_id, step_key) do update
         set unfinished = u.unfinished + excluded.unfinished, failed = u.failed + excluded.failed;
-    perform _tell_worker(min(n.turn), false) from new_jobs n having count(*) > 0;
+    perform _notify_worker(min(n.queue_position), false) from new_jobs n having count(*) > 0;
     return null;
 end
 $$;
-create trigger _line_up
+create trigger _enqueue_jobs
     after insert on jobs
     referencing new table as new_jobs
-    for each statement execute function _line_up();
+    for each statement execute function _enqueue_jobs();
 
 -- A job that was running when its parent failed may finish; if it falls back to wait for another attempt instead, it is
 -- cancelled like the siblings that had not started.
@@ -318,7 +318,7 @@ begin
     where d.prerequisite_id = any (ended) and waiter.id = d.job_id and waiter.status = 'waiting_for_prerequisite';
 
     update jobs waiter
-    set status = _ready_status(waiter), status_before = null, run_at = least(waiter.run_at, _now()), turn = greatest(waiter.turn, _claim_turn())
+    set status = _ready_status(waiter), status_before = null, run_at = least(waiter.run_at, _now()), queue_position = greatest(waiter.queue_position, _claim_position())
     where waiter.id in (select d.job_id from job_dependencies d where d.prerequisite_id = any (ended))
       and waiter.status = 'waiting_for_prerequisite'
       and not exists (
@@ -365,9 +365,9 @@ declare
     standing bigint;
 begin
     if woken <> '{}' then
-        standing := _claim_turn();
+        standing := _claim_position();
         update jobs parent
-        set status = 'pending_next_step', run_at = least(parent.run_at, _now()), turn = greatest(parent.turn, standing)
+        set status = 'pending_next_step', run_at = least(parent.run_at, _now()), queue_position = greatest(parent.queue_position, standing)
         where parent.id = any (woken);
     end if;
 end

@@ -9,7 +9,7 @@ use crate::settings;
 use crate::store::{self, claim};
 use crate::worker::engine::{Engine, Host, Report};
 use crate::worker::hold_up::{Scope, ShownHoldUp};
-use crate::worker::{board, claimer, schema, session_settings, signals};
+use crate::worker::{claimer, schema, session_settings, shmem, signals};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -38,7 +38,7 @@ pub extern "C-unwind" fn dialectic_worker_main(arg: pg_sys::Datum) {
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(pg_sys::Oid::from(database), pg_sys::InvalidOid, 0);
         session_settings::pin_for_worker(&server);
-        if !board::sit_down(database, pg_sys::MyLatch) {
+        if !shmem::attach(database, pg_sys::MyLatch) {
             return;
         }
         // The last one is called first; where it fails, the other is still called.
@@ -87,14 +87,14 @@ unsafe extern "C-unwind" fn on_leave(_code: core::ffi::c_int, _arg: pg_sys::Datu
 #[pg_guard]
 unsafe extern "C-unwind" fn on_exit(code: core::ffi::c_int, arg: pg_sys::Datum) {
     // SAFETY: the latch is the process's own.
-    board::stand_up(arg.value() as u32, unsafe { pg_sys::MyLatch }, code == 0);
+    shmem::detach(arg.value() as u32, unsafe { pg_sys::MyLatch }, code == 0);
 }
 
 /// Works the queue until there is nothing to serve here any more.
 fn serve(database: u32) {
-    board::look(database);
+    shmem::look(database);
     let Some(extension) = transaction(|| Ok(extension())).ok().flatten() else {
-        return board::give_up_unless_told(database);
+        return shmem::give_up_unless_told(database);
     };
     let fits = || {
         leave_if_gone(database, extension);
@@ -108,7 +108,7 @@ fn serve(database: u32) {
     let (mut claimed, mut plans_fit) = (0, 50);
     loop {
         signals::heed();
-        let notice = board::look(database);
+        let notice = shmem::look(database);
         if notice.leave {
             return;
         }
@@ -132,7 +132,7 @@ fn serve(database: u32) {
         };
         let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         let in_flight = engine.in_flight().counts().map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        board::count_cycle(database, micros, in_flight);
+        shmem::count_cycle(database, micros, in_flight);
         show_hold_ups(database, &mut engine);
         if rest != Some(Duration::ZERO) {
             report_idle(rest.is_none_or(|rest| rest > Duration::from_millis(100)));
@@ -158,7 +158,7 @@ fn show_hold_ups(database: u32, engine: &mut Engine) {
             ShownHoldUp::new(session, problem.sqlstate, held.failures, since, &problem.message)
         })
         .collect();
-    board::show_hold_ups(database, &shown);
+    shmem::show_hold_ups(database, &shown);
 }
 
 /// The name of the database, read once: a database that has a worker cannot be renamed.
@@ -210,7 +210,7 @@ fn leave_if_gone(database: u32, extension: pg_sys::Oid) {
     let there = transaction(|| Ok(self::extension()));
     match there {
         Ok(Some(there)) if there == extension => return,
-        Ok(None) => board::give_up_unless_told(database),
+        Ok(None) => shmem::give_up_unless_told(database),
         _ => {}
     }
     signals::exit(0)
@@ -235,7 +235,7 @@ impl Worker {
         if report.is_held_up {
             return Some(HELD_UP);
         }
-        let full = engine.full_lanes();
+        let full = engine.full_queues();
         let asked = full.clone();
         let due = self
             .transaction(|| claim::next_due(engine.claimer(), false, asked, &engine.unclaimable()))

@@ -33,12 +33,12 @@ begin
     where r.content is not null;
 
     insert into jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy, lineage_id,
-                      reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, turn, payload)
+                      reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, queue_position, payload)
     select j.session_id, j.stage_run_id, j.parent_job_id, case when r.follow is null then 'render' else j.kind end,
            j.step_key, j.model, j.group_key, j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
            case when r.follow is null then 'pending' else 'pending_continuation' end,
            case when r.follow is null then j.continuation_count else j.continuation_count + 1 end,
-           r.root, j.priority, j.max_retries, j.is_test_job, greatest(j.turn, _claim_turn()),
+           r.root, j.priority, j.max_retries, j.is_test_job, greatest(j.queue_position, _claim_position()),
            case when r.follow is null then '{}'
                 else r.follow || jsonb_strip_nulls(jsonb_build_object(
                          'after', (select c.chunk_no from contributions c where c.id = r.id), 'contribution_id', j.payload -> 'contribution_id',
@@ -168,11 +168,11 @@ begin
         made := _uuid_v7();
         text_id := _uuid_v7();
         insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, strategy, lineage_id,
-                          reviewer, version, priority, max_retries, is_test_job, turn, payload)
+                          reviewer, version, priority, max_retries, is_test_job, queue_position, payload)
         select made, waiter.session_id, waiter.stage_run_id, waiter.parent_job_id, 'combine', waiter.step_key, waiter.model,
                -- The job's own id keeps the key unique and short, however deep combine jobs are nested.
                format('combined:%s', made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer, waiter.version,
-               waiter.priority, waiter.max_retries, waiter.is_test_job, greatest(waiter.turn, _claim_turn()),
+               waiter.priority, waiter.max_retries, waiter.is_test_job, greatest(waiter.queue_position, _claim_position()),
                jsonb_build_object('contribution_id', text_id, 'depth',
                                   1 + greatest(max((c.payload ->> 'depth')::integer), (waiter.payload ->> 'depth')::integer, 0))
         from _condensed t join jobs c on c.id = t.job_id

@@ -1,7 +1,7 @@
 -- Finishing: the one way an answer or a failure comes back to a job.
 --
 -- An answer whose claim is no longer the job's changes nothing but its own row in model_calls. What an answer wakes or fails is
--- the trigger's business (completion.sql), when a failure is tried again is the core's (_retry_verdict).
+-- the trigger's business (job_trigger.sql), when a failure is tried again is the core's (_retry_verdict).
 
 create function complete_job(
     job uuid, claim_id bigint, answer text default null, finish_reason text default 'stop', usage jsonb default '{}'
@@ -205,7 +205,7 @@ declare
 begin
     update jobs j
     set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-        turn = greatest(j.turn, _claim_turn())
+        queue_position = greatest(j.queue_position, _claim_position())
     where j.id = any (current);
 end
 $$;
@@ -279,8 +279,8 @@ begin
         perform _settle(closed, known, estimates);
     end if;
     if exists (select from unnest(retry_after_ms, classes) as r(ms, class) where r.ms is not null or r.class is not null)
-        or exists (select from provider_clocks) then
-        perform _move_clocks(job_ids, claim_ids, answers, classes, messages, retry_after_ms, http_statuses, scopes, strikes, moment);
+        or exists (select from provider_cooldowns) then
+        perform _update_cooldowns(job_ids, claim_ids, answers, classes, messages, retry_after_ms, http_statuses, scopes, strikes, moment);
     end if;
     if exists (select from partials p where p.job_id = any (job_ids)) then
         torn := _keep_fragments(current, job_ids, claim_ids, answers, classes);
@@ -334,7 +334,7 @@ begin
         -- Nothing was said: the same is asked again at once, with more room, and no attempt is charged.
         update jobs j
         set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-            turn = greatest(j.turn, _claim_turn()), payload = j.payload || jsonb_build_object('output_budget', r.budget)
+            queue_position = greatest(j.queue_position, _claim_position()), payload = j.payload || jsonb_build_object('output_budget', r.budget)
         from unnest(job_ids, budgets) as r(job_id, budget)
         where j.id = r.job_id and r.budget is not null and r.job_id = any (current);
     end if;
@@ -374,7 +374,7 @@ begin
     set status = coalesce(verdict ->> 'status', j.status_before),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null,
         attempt_count = j.attempt_count + (verdict ->> 'charged')::integer,
-        turn = greatest(j.turn, _claim_turn()),
+        queue_position = greatest(j.queue_position, _claim_position()),
         -- What the provider is to blame for is held back by its clock alone.
         run_at = moment + case when failure.class in ('throttled', 'configuration') then interval '0'
                                else make_interval(secs => (verdict ->> 'after')::double precision) end,

@@ -84,7 +84,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
             Some(HELD_UP)
         } else if engine.is_idle() {
             held_up_since = None;
-            let full = engine.full_lanes();
+            let full = engine.full_queues();
             let asked = full.clone();
             let due = host
                 .run(|| claim::next_due(engine.claimer(), true, asked, &engine.unclaimable()))?
@@ -98,7 +98,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
         } else {
             held_up_since = None;
             // An answer, a claim that is taken away: looked for now and then, for this backend is not told.
-            let room = engine.rest(&engine.full_lanes()).map_or(LOOK, |room| room.max(SHORTEST));
+            let room = engine.rest(&engine.full_queues()).map_or(LOOK, |room| room.max(SHORTEST));
             Some(room.min(LOOK))
         };
         signals::wait(rest, Some(engine.socket()));
@@ -203,8 +203,8 @@ fn subtransaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Probl
 }
 
 /// Returns after so many milliseconds; where it may, it commits before.
-#[pg_extern(sql = "create procedure _nap(milliseconds integer) language c as 'MODULE_PATHNAME', '_nap_wrapper';")]
-fn _nap(milliseconds: i32, fcinfo: pg_sys::FunctionCallInfo) {
+#[pg_extern(sql = "create procedure _sleep(milliseconds integer) language c as 'MODULE_PATHNAME', '_sleep_wrapper';")]
+fn _sleep(milliseconds: i32, fcinfo: pg_sys::FunctionCallInfo) {
     let procedure = Procedure { fcinfo };
     if procedure.may_commit() {
         procedure.commit();

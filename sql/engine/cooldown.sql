@@ -18,7 +18,7 @@ do $$
 declare
     kept text;
 begin
-    foreach kept in array array['configuration', 'providers', 'models', 'secrets', 'provider_clocks'] loop
+    foreach kept in array array['configuration', 'providers', 'models', 'secrets', 'provider_cooldowns'] loop
         execute format('create trigger _forget_copies after insert or update or delete or truncate on %I
                             for each statement execute function _forget_copies()', kept);
         -- Copies are also outdated by rows that replication brings; triggers that queue work do not fire for those.
@@ -52,7 +52,7 @@ end
 $$;
 
 -- The clocks as they stand: seconds until each is free, whether it is paused, whether it is tried with one call at a time.
-create function _clocks() returns table (provider text, model text, rests double precision, is_paused boolean, is_tried boolean)
+create function _cooldowns() returns table (provider text, model text, rests double precision, is_paused boolean, is_tried boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -61,7 +61,7 @@ begin
     return query
         select c.provider, c.model, greatest(0, extract(epoch from c.free_at - _now()))::double precision, c.paused_reason is not null,
                c.failures >= _breaker_threshold()
-        from provider_clocks c;
+        from provider_cooldowns c;
 end
 $$;
 
@@ -72,9 +72,9 @@ create view _model_clocks with (security_invoker) as
            max(c.failures) as failures,
            m.fallback is not null and (bool_or(c.paused_reason is not null) or max(c.failures) >= _breaker_threshold())
                and not exists (
-                   select from _current_models f join provider_clocks other on other.provider = f.provider and other.model in ('', f.name)
+                   select from _current_models f join provider_cooldowns other on other.provider = f.provider and other.model in ('', f.name)
                    where f.name = m.fallback and (other.paused_reason is not null or other.free_at > _now())) as is_stood_in_for
-    from provider_clocks c
+    from provider_cooldowns c
     join _current_models m on m.provider = c.provider and c.model in ('', m.name)
     group by m.name, m.provider, m.fallback;
 comment on view _model_clocks is 'The models whose provider has a clock.';
@@ -85,7 +85,7 @@ create function _resting_models(moment timestamptz) returns text[]
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    if not exists (select from provider_clocks) then
+    if not exists (select from provider_cooldowns) then
         return '{}';
     end if;
     return array(
@@ -96,7 +96,7 @@ $$;
 
 -- What these replies mean for the clocks of those who gave them. A reply that asks for patience is heard whether or not it was an
 -- answer; a strike is a failure that the provider is to blame for.
-create function _move_clocks(
+create function _update_cooldowns(
     job_ids uuid[], claim_ids bigint[], answers text[], classes text[], messages text[], retry_after_ms bigint[],
     http_statuses integer[], scopes text[], strikes boolean[], moment timestamptz
 ) returns void
@@ -107,7 +107,7 @@ declare
     base double precision := (get_config('retry_base_seconds') #>> '{}')::double precision;
     most double precision := (get_config('retry_max_seconds') #>> '{}')::double precision;
 begin
-    insert into provider_clocks as c (provider, model, free_at, throttles, failures, paused_reason, changed_at)
+    insert into provider_cooldowns as c (provider, model, free_at, throttles, failures, paused_reason, changed_at)
     select h.provider, h.model,
            greatest(
                max(moment + make_interval(secs => h.retry_after_ms::double precision / 1000)) filter (where h.is_answer or h.class = 'throttled'),
@@ -128,7 +128,7 @@ begin
                -- What was under way when the provider asked for patience says nothing new.
                r.class is not distinct from 'throttled' as is_throttled,
                r.class is not distinct from 'throttled' and coalesce(o.started_at > (
-                   select k.changed_at from provider_clocks k where k.provider = coalesce(o.provider, m.provider) and k.model = ''), o.id is null)
+                   select k.changed_at from provider_cooldowns k where k.provider = coalesce(o.provider, m.provider) and k.model = ''), o.id is null)
                    as is_throttled_again,
                case when r.class = 'configuration' and r.scope = 'model' then coalesce(o.model, j.model) else '' end as model,
                r.answer is not null as is_answer, r.class, r.retry_after_ms,
@@ -142,20 +142,20 @@ begin
         left join model_calls o on o.job_id = r.job_id and o.claim_id = r.claim_id
         left join _current_models m on m.name = j.model
     ) as h
-    left join provider_clocks clock on clock.provider = h.provider and clock.model = h.model
+    left join provider_cooldowns clock on clock.provider = h.provider and clock.model = h.model
     where h.provider is not null
       -- One that was never failed and does not ask for anything needs no clock.
       and (h.class in ('throttled', 'configuration') or h.is_strike or (h.is_answer and (h.retry_after_ms is not null or clock.provider is not null)))
     group by h.provider, h.model
     order by h.provider, h.model
-    on conflict on constraint provider_clocks_pkey do update
+    on conflict on constraint provider_cooldowns_pkey do update
         set -- A circuit that is closed again no longer rests; what the provider asked for still holds.
             free_at = case when c.failures >= _breaker_threshold() and excluded.failures = 0 then excluded.free_at
                            else greatest(c.free_at, excluded.free_at) end,
             throttles = excluded.throttles, failures = excluded.failures,
             paused_reason = coalesce(excluded.paused_reason, c.paused_reason), changed_at = excluded.changed_at;
     -- Most are soon as if nothing had been.
-    delete from provider_clocks c
+    delete from provider_cooldowns c
     where c.throttles = 0 and c.failures = 0 and c.paused_reason is null and (c.free_at is null or c.free_at <= moment);
 end
 $$;

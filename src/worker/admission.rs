@@ -254,14 +254,14 @@ impl Gate {
         self.limits.narrow(provider);
     }
 
-    /// The lanes of which not all may be claimed that there is, each with how many may; `in_hand` tells how many calls
+    /// The queues of which not all may be claimed that there is, each with how many may; `in_hand` tells how many calls
     /// of a provider are claimed already and have not left.
-    pub(crate) fn lanes<'a>(&self, in_hand: impl FnOnce() -> HashMap<&'a str, usize>) -> Vec<(String, usize)> {
+    pub(crate) fn queues<'a>(&self, in_hand: impl FnOnce() -> HashMap<&'a str, usize>) -> Vec<(String, usize)> {
         if self.watched.is_empty() {
             return Vec::new();
         }
         let (now, in_hand) = (self.now(), in_hand());
-        let lane = |name: &String| {
+        let queue = |name: &String| {
             let model = self.answering(name, false)?;
             let provider = model.provider.name.as_str();
             if !self.watched.contains(provider) {
@@ -273,10 +273,10 @@ impl Gate {
             };
             Some((name.clone(), room.saturating_sub(in_hand.get(provider).copied().unwrap_or(0))))
         };
-        self.catalog.models.keys().filter_map(lane).collect()
+        self.catalog.models.keys().filter_map(queue).collect()
     }
 
-    /// How long until the first of these lanes, or of these calls that wait, has room: none when only another call can
+    /// How long until the first of these queues, or of these calls that wait, has room: none when only another call can
     /// make it.
     pub(crate) fn next<'a>(&self, full: &[String], prepared: impl Iterator<Item = &'a Prepared>) -> Option<Duration> {
         let now = self.now();
@@ -286,9 +286,9 @@ impl Gate {
             Some(Wait::ForAnother) => None,
             None => Some(Duration::ZERO),
         };
-        let of_lanes = full.iter().filter_map(|name| self.answering(name, false)).filter_map(|model| until(model, 0));
+        let of_queues = full.iter().filter_map(|name| self.answering(name, false)).filter_map(|model| until(model, 0));
         let waiting = prepared.filter(|call| matches!(call.admission, Admission::WaitingForProvider));
-        of_lanes.chain(waiting.filter_map(|call| until(&call.model, self.expected(call)))).min()
+        of_queues.chain(waiting.filter_map(|call| until(&call.model, self.expected(call)))).min()
     }
 
     fn now(&self) -> Duration {

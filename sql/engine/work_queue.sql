@@ -1,4 +1,4 @@
--- What a claimer inside the server asks for between its turns, and waiting for others to work the queue. A procedure
+-- What a claimer inside the server asks for between its queue_positions, and waiting for others to work the queue. A procedure
 -- that commits may have neither SECURITY DEFINER nor SET; every name and operator in it is therefore qualified.
 
 -- Makes this backend a claimer: its name, held as a lock for as long as it is one.
@@ -14,7 +14,7 @@ begin
     perform _hold_claimer(k.space, k.key) from _claimer_key(claimer) as k;
     if kind = 'worker' then
         -- Its server may have been started with what was missing.
-        delete from provider_clocks c where c.paused_reason is not null;
+        delete from provider_cooldowns c where c.paused_reason is not null;
     end if;
     return claimer;
 end
@@ -24,9 +24,9 @@ $$;
 -- the limited queues no more than they have room for, and no call of owners and sessions that wait for money. Test jobs
 -- are left to run_pending. Where a job is to be worked alone, nothing is claimed until nothing is in flight, and then
 -- that job.
-create function _take(
+create function _claim_batch(
     claimer text, room integer, in_flight integer, claim uuid, excluded uuid[], narrow text[], rooms integer[], poor text[]
-) returns table (job_id uuid, claim_id bigint, session_id uuid, kind text, lane text, is_alone boolean)
+) returns table (job_id uuid, claim_id bigint, session_id uuid, kind text, queue text, is_alone boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -44,22 +44,22 @@ begin
     end if;
     if exists (select from suspect_jobs) then
         suspect := _next_suspect(
-            not is_worker, excluded, array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1));
+            not is_worker, excluded, array(select n.queue from unnest(narrow, rooms) as n(queue, room) where n.room < 1));
     end if;
     if suspect is not null then
         if in_flight > 0 then
             return;
         end if;
         return query
-            select j.id, j.claim_id, j.session_id, j.kind, j.lane, true from _claim_alone(claimer, suspect, claim) as j;
+            select j.id, j.claim_id, j.session_id, j.kind, j.queue, true from _claim_alone(claimer, suspect, claim) as j;
         if found then
             return;
         end if;
     end if;
     return query
-        select j.id, j.claim_id, j.session_id, j.kind, j.lane, false
+        select j.id, j.claim_id, j.session_id, j.kind, j.queue, false
         from _claim(claimer, room, null, not is_worker, claim, excluded, narrow, rooms, poor) as j
-        order by j.turn, j.id;
+        order by j.queue_position, j.id;
 end
 $$;
 
@@ -97,9 +97,9 @@ begin
 end
 $$;
 
--- Seconds until the next job can be claimed, but for those in lanes that are full: 0 when one is due, null when none is
+-- Seconds until the next job can be claimed, but for those in queues that are full: 0 when one is due, null when none is
 -- coming.
-create function _next_due(claimer text, with_test_jobs boolean, full_lanes text[], excluded uuid[]) returns double precision
+create function _next_due(claimer text, with_test_jobs boolean, full_queues text[], excluded uuid[]) returns double precision
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -113,18 +113,18 @@ begin
     end if;
     select min(greatest(first.run_at, case when not c.is_stood_in_for then c.free_at end)) into next
     from (
-        select l.name as lane, q.run_at
-        from lanes l
+        select l.name as queue, q.run_at
+        from queues l
         cross join lateral (
             select r.run_at from ready_jobs r
-            where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority and r.turn >= floor
+            where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority and r.queue_position >= floor
               and r.session_id <> all (excluded)
-            order by r.turn
+            order by r.queue_position
             limit 1) as q
-        where (with_test_jobs or not l.is_test) and l.name <> all (full_lanes)
+        where (with_test_jobs or not l.is_test) and l.name <> all (full_queues)
         union all
-        (select r.lane, r.run_at from ready_jobs r
-         where r.is_delayed and (with_test_jobs or not r.is_test) and r.lane <> all (full_lanes)
+        (select r.queue, r.run_at from ready_jobs r
+         where r.is_delayed and (with_test_jobs or not r.is_test) and r.queue <> all (full_queues)
            and r.session_id <> all (excluded)
          order by r.run_at
          limit 100)
@@ -139,7 +139,7 @@ begin
         (select '', _now() + interval '1 second'
          from claimers c where c.name <> _next_due.claimer and not _claimer_lives(c.name) limit 1)
     ) as first
-    left join _model_clocks c on c.model = first.lane
+    left join _model_clocks c on c.model = first.queue
     where c.paused_reason is null or c.is_stood_in_for;
     return case when next is not null then greatest(0, extract(epoch from next - _now())) end;
 end
@@ -170,7 +170,7 @@ begin
                       hint = 'dialectic.blocked says what each job waits for; without a worker, CALL dialectic.run_pending() works the queue.';
         end if;
         -- Outside a transaction block this commits before it waits, so that no snapshot is held meanwhile.
-        call dialectic._nap(20);
+        call dialectic._sleep(20);
     end loop;
     if state.problem is not null then
         raise notice '%', dialectic._receipt(session);

@@ -60,9 +60,9 @@ $$;
 comment on function claim_jobs(text, integer, interval) is
     'Takes up to max_jobs due jobs for a worker outside the server; each is its own until it is finished or the lease ends.';
 
--- Due work by priority, then by turn; a job that is tried again keeps its turn. lease null: the claimer holds its
+-- Due work by priority, then by queue_position; a job that is tried again keeps its queue_position. lease null: the claimer holds its
 -- advisory lock. What is lined up before the floor is known to be gone, so that a claim never walks through what others
--- have finished. Of the lanes that are named no more is taken than there is room for, and of owners and sessions that
+-- have finished. Of the queues that are named no more is taken than there is room for, and of owners and sessions that
 -- are poor no call.
 create function _claim(
     claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[], narrow text[], rooms integer[],
@@ -79,7 +79,7 @@ declare
     moment     timestamptz := _now();
     -- A claimer inside the server works these alone (_claim_alone).
     suspects   uuid[] := '{}';
-    resting    text[] := _resting_models(moment) || array(select n.lane from unnest(narrow, rooms) as n(lane, room) where n.room < 1);
+    resting    text[] := _resting_models(moment) || array(select n.queue from unnest(narrow, rooms) as n(queue, room) where n.room < 1);
     floor      bigint;
     looked_at  integer := max_jobs;
     -- How many were looked at the last time.
@@ -91,7 +91,7 @@ declare
     places     tid[];
     chosen     tid[];
     ids        uuid[];
-    last_turn  bigint;
+    last_position  bigint;
 begin
     if max_jobs is null or max_jobs not between 1 and 100000 then
         raise exception 'max_jobs cannot be %', coalesce(max_jobs::text, 'null')
@@ -123,43 +123,43 @@ begin
         candidates := array(
             select c.place
             from (
-                select q.place, q.job_id, q.priority, q.turn
-                from lanes l
+                select q.place, q.job_id, q.priority, q.queue_position
+                from queues l
                 cross join lateral (
-                    select r.ctid as place, r.job_id, r.priority, r.turn
+                    select r.ctid as place, r.job_id, r.priority, r.queue_position
                     from ready_jobs r
-                    where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority
-                      and r.turn >= floor and r.run_at <= moment
+                    where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority
+                      and r.queue_position >= floor and r.run_at <= moment
                       and (l.name = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
                       and r.session_id <> all (held) and (suspects = '{}' or r.job_id <> all (suspects))
-                    order by r.turn
+                    order by r.queue_position
                     limit least(looked_at, rooms[array_position(narrow, l.name)]::bigint * (looked_at / max_jobs))
                 ) as q
                 where l.name <> all (resting) and (with_test_jobs or not l.is_test)
                 union all
-                (select r.ctid, r.job_id, r.priority, r.turn
+                (select r.ctid, r.job_id, r.priority, r.queue_position
                  from ready_jobs r
-                 where r.is_delayed and r.run_at <= moment and r.lane <> all (resting) and (with_test_jobs or not r.is_test)
-                   and (r.lane = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
+                 where r.is_delayed and r.run_at <= moment and r.queue <> all (resting) and (with_test_jobs or not r.is_test)
+                   and (r.queue = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
                    and r.session_id <> all (held) and (suspects = '{}' or r.job_id <> all (suspects))
                  order by r.run_at
                  limit looked_at)
             ) as c
-            order by c.priority desc, c.turn, c.job_id
+            order by c.priority desc, c.queue_position, c.job_id
             limit looked_at);
         -- A claim waits for nobody, neither in the line nor among the jobs: whoever moves a job takes it out of the
         -- line as well.
-        select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id), (array_agg(c.turn))[1]
-        into places, chosen, ids, last_turn
+        select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id), (array_agg(c.queue_position))[1]
+        into places, chosen, ids, last_position
         from (
-            select r.ctid as place, j.ctid as job_place, r.job_id, r.turn
+            select r.ctid as place, j.ctid as job_place, r.job_id, r.queue_position
             from ready_jobs r
             join jobs j on j.id = r.job_id
             where r.ctid = any (candidates) and j.status = any (_ready_statuses())
               -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be
               -- early.
               and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
-            order by r.priority desc, r.turn, r.job_id
+            order by r.priority desc, r.queue_position, r.job_id
             limit max_jobs
             for update of r skip locked
             for no key update of j skip locked
@@ -169,24 +169,24 @@ begin
         seen := cardinality(candidates);
         looked_at := looked_at * 4;
     end loop;
-    -- Of a narrow lane more was looked at than there is room for, where somebody holds what comes first.
+    -- Of a narrow queue more was looked at than there is room for, where somebody holds what comes first.
     if looked_at > max_jobs and narrow <> '{}' then
         select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id)
         into places, chosen, ids
         from (
-            select p.*, row_number() over (partition by r.lane order by p.nth) as in_lane, rooms[array_position(narrow, r.lane)] as room
+            select p.*, row_number() over (partition by r.queue order by p.nth) as in_queue, rooms[array_position(narrow, r.queue)] as room
             from unnest(places, chosen, ids) with ordinality as p(place, job_place, job_id, nth)
             join ready_jobs r on r.ctid = p.place
             order by p.nth) as c
-        where c.room is null or c.in_lane <= c.room;
+        where c.room is null or c.in_queue <= c.room;
     end if;
     if places = '{}' then
-        perform _raise_floor(_first_turn(floor));
+        perform _raise_floor(_first_position(floor));
         return;
     end if;
     insert into claims (id, claimed_by, lease_until, job_ids) values (claim, claimer, moment + lease, ids);
 
-    perform setval('claim_turns', last_turn);
+    perform setval('claim_positions', last_position);
     delete from ready_jobs r where r.ctid = any (places);
     return query
         update jobs j
@@ -194,23 +194,23 @@ begin
             lease_until = moment + lease, started_at = coalesce(j.started_at, moment)
         where j.ctid = any (chosen)
         returning j.*;
-    perform _raise_floor(_first_turn(floor));
+    perform _raise_floor(_first_position(floor));
 end
 $$;
 
--- The lowest turn that stands in any lane from the floor on; without any, all that will come.
-create function _first_turn(floor bigint) returns bigint
+-- The lowest queue_position that stands in any queue from the floor on; without any, all that will come.
+create function _first_position(floor bigint) returns bigint
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return coalesce((
-        select min(first.turn)
-        from lanes l
+        select min(first.queue_position)
+        from queues l
         cross join lateral (
-            select r.turn from ready_jobs r
-            where not r.is_delayed and r.lane = l.name and r.is_test = l.is_test and r.priority = l.priority and r.turn >= floor
-            order by r.turn
+            select r.queue_position from ready_jobs r
+            where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority and r.queue_position >= floor
+            order by r.queue_position
             limit 1) as first), 9223372036854775807);
 end
 $$;
@@ -303,7 +303,7 @@ begin
     back as (
         update jobs j
         set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-            turn = greatest(j.turn, _claim_turn())
+            queue_position = greatest(j.queue_position, _claim_position())
         from gone
         where j.id = gone.id
         returning j.id, gone.claim_id
@@ -340,12 +340,12 @@ end
 $$;
 
 -- Strikes off claims of which nothing is held any more, neither a job nor an open call.
-create function _let_go(claims uuid[]) returns void
+create function _release_claims(claims uuid[]) returns void
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    delete from claims c where c.id = any (_let_go.claims);
+    delete from claims c where c.id = any (_release_claims.claims);
 end
 $$;

@@ -3,7 +3,7 @@
 //! Jobs that became ready, claims that were taken away, an extension that came or went, a database that is being
 //! dropped. One callback a process and one at the very end of a commit; what they do cannot fail.
 
-use crate::worker::board;
+use crate::worker::shmem;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -12,8 +12,8 @@ use std::cell::Cell;
 #[derive(Clone, Copy)]
 struct Saying {
     work: bool,
-    /// The lowest turn of the jobs that became ready.
-    first_turn: i64,
+    /// The lowest position of the jobs that became ready.
+    first_position: i64,
     revoked: bool,
     drops: Option<u32>,
     /// What the worker has found out about the line.
@@ -26,7 +26,7 @@ impl Default for Saying {
     }
 }
 
-const NOTHING: Saying = Saying { work: false, first_turn: i64::MAX, revoked: false, drops: None, floor: None };
+const NOTHING: Saying = Saying { work: false, first_position: i64::MAX, revoked: false, drops: None, floor: None };
 
 thread_local! {
     static SAYING: Cell<Saying> = const { Cell::new(NOTHING) };
@@ -74,7 +74,7 @@ fn on_drop(class: pg_sys::Oid, object: pg_sys::Oid) {
     } else if class == pg_sys::DatabaseRelationId {
         let database = object.to_u32();
         say(|saying| saying.drops = Some(database));
-        board::ask_to_leave(database);
+        shmem::ask_to_leave(database);
     }
 }
 
@@ -91,16 +91,16 @@ unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _
         XACT_EVENT_COMMIT => {
             let saying = SAYING.take();
             if let Some(floor) = saying.floor {
-                board::raise_floor(database(), floor);
+                shmem::raise_floor(database(), floor);
             }
             COMMITTED.set(saying);
         }
         XACT_EVENT_ABORT => {
             if let Some(database) = SAYING.take().drops {
-                board::ask_to_return(database);
+                shmem::ask_to_return(database);
             }
         }
-        XACT_EVENT_PRE_PREPARE if SAYING.get().work && board::is_set_up() => {
+        XACT_EVENT_PRE_PREPARE if SAYING.get().work && shmem::is_set_up() => {
             ErrorReport::new(
                 PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
                 "cannot PREPARE a transaction that has given work to pg_dialectic",
@@ -128,10 +128,10 @@ unsafe extern "C-unwind" fn on_release(
     }
     let saying = COMMITTED.take();
     if saying.work || saying.revoked {
-        board::pin(database(), saying.first_turn, saying.work, saying.revoked);
+        shmem::notify(database(), saying.first_position, saying.work, saying.revoked);
     }
     if let Some(database) = saying.drops {
-        board::give_up(database);
+        shmem::give_up(database);
     }
 }
 
@@ -140,27 +140,27 @@ fn database() -> u32 {
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
-/// At commit the worker of this database is told that jobs from this turn on became ready (null: only to look), or that
+/// At commit the worker of this database is told that jobs from this position on became ready (null: only to look), or that
 /// claims were taken away.
 #[pg_extern(volatile)]
-pub(crate) fn _tell_worker(first_turn: Option<i64>, revoked: bool) {
+pub(crate) fn _notify_worker(first_position: Option<i64>, revoked: bool) {
     say(|saying| {
-        saying.work |= first_turn.is_some() || !revoked;
-        saying.first_turn = saying.first_turn.min(first_turn.unwrap_or(i64::MAX));
-        saying.revoked |= revoked && !super::server::is_worker();
+        saying.work |= first_position.is_some() || !revoked;
+        saying.first_position = saying.first_position.min(first_position.unwrap_or(i64::MAX));
+        saying.revoked |= revoked && !super::database_worker::is_worker();
     });
 }
 
-/// Where in line a claim may begin; what this transaction has lined up itself is not on the board yet.
+/// Where in line a claim may begin; what this transaction has lined up itself is not in shared memory yet.
 #[pg_extern(volatile)]
 pub(crate) fn _claim_floor() -> i64 {
-    board::floor(database(), super::server::is_worker()).min(SAYING.get().first_turn)
+    shmem::floor(database(), super::database_worker::is_worker()).min(SAYING.get().first_position)
 }
 
-/// A claim has found that nothing stands before this turn; what the worker finds holds for all when it is committed.
+/// A claim has found that nothing stands before this position; what the worker finds holds for all when it is committed.
 #[pg_extern(volatile)]
 pub(crate) fn _raise_floor(floor: i64) {
-    if super::server::is_worker() {
+    if super::database_worker::is_worker() {
         say(|saying| saying.floor = Some(floor));
     }
 }

@@ -138,13 +138,22 @@ insert into job_transitions select * from _job_transitions();
 do $$
 declare
     statuses text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses);
-    ended    text := (select string_agg(quote_literal(status), ', ' order by status) from job_statuses where phase = 'ended');
+    ready    text := (select string_agg(quote_literal(status), ', ') from job_statuses where phase = 'ready');
+    ended    text := (select string_agg(quote_literal(status), ', ') from job_statuses where phase = 'ended');
     kinds    text := (select string_agg(quote_literal(kind), ', ') from _job_kinds() as kind);
+    classes  text := (select string_agg(quote_literal(class), ', ') from _job_error_classes() as class);
+    -- A body that is a constant is inlined: a statement that asks for one of these lists calls no function.
+    list     text := 'create function %I() returns text[] language sql immutable parallel safe return array[%s]';
 begin
     execute format('alter table jobs add constraint jobs_status_check check (status in (%s))', statuses);
     execute format('alter table jobs add constraint jobs_status_before_check check (status_before in (%s))', statuses);
     execute format('alter table jobs add constraint jobs_kind_check check (kind in (%s))', kinds);
-    execute format('alter table jobs add constraint jobs_completed_at_check check ((status in (%s)) = (completed_at is not null))', ended);
+    execute format(
+        'alter table jobs add constraint jobs_completed_at_check check ((status in (%s)) = (completed_at is not null))',
+        ended);
+    execute format(list, '_ready_statuses', ready);
+    execute format(list, '_ended_statuses', ended);
+    execute format(list, '_error_classes', classes);
 end
 $$;
 create index jobs_session on jobs (session_id);

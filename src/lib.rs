@@ -32,7 +32,13 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/work.sql",
     name = "work",
-    requires = ["catalog", api::job::_job_statuses, api::job::_job_transitions, api::job::_job_kinds]
+    requires = [
+        "catalog",
+        api::job::_job_statuses,
+        api::job::_job_transitions,
+        api::job::_job_kinds,
+        api::job::_job_error_classes
+    ]
 );
 extension_sql_file!("../sql/queue.sql", name = "queue", requires = ["work"]);
 extension_sql_file!(
@@ -93,7 +99,6 @@ extension_sql_file!(
     name = "claim",
     requires = [
         "cooldown",
-        api::job::_ready_statuses,
         worker::commit_hook::_claim_floor,
         worker::commit_hook::_raise_floor,
         api::identity::_worker_state

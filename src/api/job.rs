@@ -41,26 +41,10 @@ pub(crate) fn _job_kinds() -> SetOfIterator<'static, &'static str> {
     SetOfIterator::new(Kind::ALL.map(Kind::as_str))
 }
 
-/// The statuses a job can be claimed from.
-#[pg_extern(immutable, parallel_safe)]
-pub(crate) fn _ready_statuses() -> Vec<&'static str> {
-    in_phase(Phase::Ready)
-}
-
-/// The statuses of jobs that nobody waits for any longer.
-#[pg_extern(immutable, parallel_safe)]
-fn _ended_statuses() -> Vec<&'static str> {
-    in_phase(Phase::Ended)
-}
-
-fn in_phase(phase: Phase) -> Vec<&'static str> {
-    Status::ALL.into_iter().filter(|status| status.phase() == phase).map(Status::as_str).collect()
-}
-
 /// Every class of error that a call can end with.
 #[pg_extern(immutable, parallel_safe)]
-fn _error_classes() -> Vec<&'static str> {
-    Class::ALL.map(Class::as_str).to_vec()
+pub(crate) fn _job_error_classes() -> SetOfIterator<'static, &'static str> {
+    SetOfIterator::new(Class::ALL.map(Class::as_str))
 }
 
 /// After how many failures in a row a provider is left alone.

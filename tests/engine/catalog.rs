@@ -190,7 +190,7 @@ fn every_sql_function_pins_its_search_path_but_those_that_cannot() {
     let loose: Vec<String> = column(
         &mut client,
         "select p.proname::text from pg_proc p join pg_language l on l.oid = p.prolang \
-         where p.pronamespace = 'dialectic'::regnamespace and l.lanname in ('sql', 'plpgsql') \
+         where p.pronamespace = 'dialectic'::regnamespace and l.lanname in ('sql', 'plpgsql') and p.prosqlbody is null \
          and not coalesce('search_path=pg_catalog, dialectic, pg_temp' = any (p.proconfig), false) order by 1",
         &[],
     );
@@ -270,7 +270,12 @@ fn there_is_one_list_of_statuses_and_of_moves() {
         let of_function =
             statuses(&format!("select s from unnest(dialectic.{function}()) as s order by 1"), &mut client);
         assert_eq!(of_phase, of_function);
+        let plan = statuses(&format!("explain verbose select dialectic.{function}()"), &mut client).join("\n");
+        assert!(!plan.contains(function), "the planner does not inline {function}: {plan}");
     }
+    let classes = statuses("select c from unnest(dialectic._error_classes()) as c order by 1", &mut client);
+    let rust_classes = statuses("select c from dialectic._job_error_classes() as c order by 1", &mut client);
+    assert_eq!(classes, rust_classes);
     let moves =
         statuses("select from_status || ' ' || to_status from dialectic.job_transitions order by 1", &mut client);
     let rust_moves =

@@ -1,13 +1,18 @@
--- Why something does not move, whether the engine is well, and whether its laws hold. Read only.
+-- Why something does not move, and whether the engine's invariants hold. Read only.
 
 create view blocked with (security_invoker) as
     -- Read once: the clock and the claimers move while the view is read, and asking for each job is slow.
-    with at as materialized (select _now() as moment, _any_claimer_works() as worked),
+    with at as materialized (
+        select _now() as moment, claimers.worked, _live_claimers() as live_claimers,
+               not claimers.worked and get_config('worker_enabled') <> 'true' as is_switched_off
+        from (select _any_claimer_works()) as claimers(worked)
+    ),
     held_up as materialized (select * from _hold_ups())
     select j.session_id, j.id as job_id, j.kind, j.step_key, j.model, j.status,
            case
                when h.sqlstate is not null then 'held_up'
-               when j.status in ('paused_user', 'paused_nsf', 'waiting_for_prerequisite', 'waiting_for_children') then j.status
+               when j.status in ('paused_user', 'paused_nsf', 'waiting_for_prerequisite', 'waiting_for_children')
+                   then j.status
                when j.status = 'processing' and waits.for_money then 'waiting_for_money'
                when j.status = 'processing' then 'claimer_died'
                when m.name is null and j.kind = 'execute' then 'no_model'
@@ -15,7 +20,7 @@ create view blocked with (security_invoker) as
                when j.kind = 'execute' and c.free_at > at.moment then 'provider_cooldown'
                when j.run_at > at.moment then 'not_due'
                when j.is_test_job then 'test_job'
-               when not at.worked and get_config('worker_enabled') <> 'true' then 'worker_disabled'
+               when at.is_switched_off then 'worker_disabled'
                when not at.worked then 'no_worker'
                else 'due'
            end as cause_code,
@@ -26,35 +31,43 @@ create view blocked with (security_invoker) as
                    ': ' || h.message, h.sqlstate, _some(h.failures, 'failure'), ' since ' || h.since)
                when j.status = 'paused_user' then 'paused by a person; resume() lets it go on'
                when j.status = 'paused_nsf' then coalesce((
-                   select w.problem || '; ' || w.hint from unfunded_jobs u, _want_of_funds(u) as w where u.job_id = j.id), 'no funds; resume() tries again')
+                   select w.problem || '; ' || w.hint
+                   from unfunded_jobs u, _want_of_funds(u) as w
+                   where u.job_id = j.id), 'no funds; resume() tries again')
                when j.status = 'waiting_for_prerequisite' then 'waiting for ' || coalesce((
                    select string_agg(format('job %s (%s, %s)', p.id, p.step_key, p.status), ', ' order by p.id)
                    from job_dependencies d join jobs p on p.id = d.prerequisite_id
-                   where d.job_id = j.id and p.status not in ('completed', 'superseded')), 'nothing: it should have been woken; see self_check()')
+                   where d.job_id = j.id and p.status not in ('completed', 'superseded')),
+                   'nothing: it should have been woken; see self_check()')
                when j.status = 'waiting_for_children' and children.unfinished > 0
                    then format('waiting for %s of its jobs', children.unfinished)
                when j.status = 'waiting_for_children' then 'waiting for the other models of the stage: ' || coalesce((
                    select string_agg(other.model, ', ' order by other.model) from jobs other
                    where other.stage_run_id = j.stage_run_id and other.parent_job_id is null and other.id <> j.id
                      and other.status <> all (_ended_statuses())), 'none is left; see self_check()')
-               when j.status = 'processing' and waits.for_money then 'waits for money that other calls hold, and may give back'
-               when j.status = 'processing' and j.lease_until < at.moment then 'its worker let the lease pass; the next claim frees it'
-               when j.status = 'processing' and j.lease_until is null and not _claimer_lives(j.claimed_by)
-                   then case when not at.worked and get_config('worker_enabled') <> 'true'
-                             then 'its claimer died, and the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
-                             else 'its claimer died; the next claim frees it' end
+               when j.status = 'processing' and waits.for_money
+                   then 'waits for money that other calls hold, and may give back'
+               when j.status = 'processing' and j.lease_until is not null
+                   then 'its worker let the lease pass; the next claim frees it'
+               when j.status = 'processing' and at.is_switched_off
+                   then 'its claimer died, and the worker is switched off: '
+                        'SELECT dialectic.set_config(''worker_enabled'', ''true'')'
+               when j.status = 'processing' then 'its claimer died; the next claim frees it'
                when m.name is null and j.kind = 'execute' then format('model "%s" does not exist any more', j.model)
-               when j.kind = 'execute' and c.paused_reason is not null then format('%s is paused: %s; correct it with %s(…)',
-                   case c.paused_model when '' then 'provider ' || m.provider else 'model ' || m.name end, c.paused_reason,
+               when j.kind = 'execute' and c.paused_reason is not null then format(
+                   '%s is paused: %s; correct it with %s(…)',
+                   case c.paused_model when '' then 'provider ' || m.provider else 'model ' || m.name end,
+                   c.paused_reason,
                    case c.paused_model when '' then 'set_secret(…) or add_provider' else 'add_model' end)
-               when j.kind = 'execute' and c.free_at > at.moment and c.failures >= _breaker_threshold()
-                   then format('provider %s failed %s times in a row and is left alone until %s', m.provider, c.failures, c.free_at)
-               when j.kind = 'execute' and c.free_at > at.moment then format('provider %s is throttled until %s, %s in a row', m.provider, c.free_at, c.throttles)
-               when j.status = 'retrying' and j.run_at > at.moment
-                   then format('tried again at %s; the last attempt failed: %s', j.run_at, j.error_details ->> 'message')
+               when j.kind = 'execute' and c.free_at > at.moment and c.failures >= _breaker_threshold() then format(
+                   'provider %s failed %s times in a row and is left alone until %s', m.provider, c.failures, c.free_at)
+               when j.kind = 'execute' and c.free_at > at.moment then format(
+                   'provider %s is throttled until %s, %s in a row', m.provider, c.free_at, c.throttles)
+               when j.status = 'retrying' and j.run_at > at.moment then format(
+                   'tried again at %s; the last attempt failed: %s', j.run_at, j.error_details ->> 'message')
                when j.run_at > at.moment then format('not due until %s', j.run_at)
                when j.is_test_job then 'a test job: only run_pending works it'
-               when not at.worked and get_config('worker_enabled') <> 'true'
+               when at.is_switched_off
                    then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
                when not at.worked then 'no worker: nobody works the queue; CALL dialectic.run_pending()'
                -- A claimer may have come or gone while the view was read.
@@ -65,7 +78,9 @@ create view blocked with (security_invoker) as
         select root.* from stage_runs r join jobs root on root.stage_run_id = r.id and root.parent_job_id is null
         where r.status = 'running' and root.status <> all (_ended_statuses())
         union all
-        select child.* from steps_under_way u join jobs child on child.parent_job_id = u.parent_job_id and child.step_key = u.step_key
+        select child.*
+        from steps_under_way u
+        join jobs child on child.parent_job_id = u.parent_job_id and child.step_key = u.step_key
         where u.unfinished > 0 and child.status <> all (_ended_statuses())
     ) as j
     left join _current_models m on m.name = j.model
@@ -73,23 +88,31 @@ create view blocked with (security_invoker) as
     left join lateral (
         select sum(u.unfinished) as unfinished from steps_under_way u
         where u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id) as children on true
-    -- In the hand of a claimer that lives, and not called.
     cross join lateral (
-        select j.status = 'processing' and j.kind not in ('plan', 'render') and j.lease_until is null and _claimer_lives(j.claimed_by)
-               and (exists (select from sessions s join wallets w on w.owner = s.owner where s.id = j.session_id and w.held > 0)
+        select case when j.lease_until is not null then j.lease_until >= at.moment
+                    else coalesce(_claimer_lock_id(j.claimed_by) = any (at.live_claimers), false) end as is_live) as claim
+    -- A claimer that lives holds the job, and has opened no call for it.
+    cross join lateral (
+        select j.status = 'processing' and j.kind not in ('plan', 'render') and j.lease_until is null and claim.is_live
+               and (exists (select from sessions s join wallets w on w.owner = s.owner
+                            where s.id = j.session_id and w.held > 0)
                     or exists (select from budgets b where b.session_id = j.session_id and b.held > 0))
-               and not exists (select from model_calls o where o.job_id = j.id and o.claim_id = j.claim_id) as for_money) as waits
-    -- Only what would run is held up; what waits for other jobs waits for those.
+               and not exists (select from model_calls o where o.job_id = j.id and o.claim_id = j.claim_id)
+               as for_money) as waits
+    -- An error holds up only jobs that would run; a job that waits for other jobs waits for those.
     left join lateral (
         select * from held_up e
         where (e.is_of_all or e.session_id = j.session_id)
-          and ((j.status = 'processing' and j.lease_until is null) or (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job))
+          and ((j.status = 'processing' and j.lease_until is null)
+               or (j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job))
         order by e.is_of_all
         limit 1) as h on true
-    where (waits.for_money or h.sqlstate is not null
-           or not (j.status = 'processing' and case when j.lease_until is null then _claimer_lives(j.claimed_by) else j.lease_until >= at.moment end))
-      and not (h.sqlstate is null and j.status = any (_ready_statuses()) and j.run_at <= at.moment and not j.is_test_job and at.worked
-               and (j.kind <> 'execute' or (m.name is not null and c.paused_reason is null and (c.free_at is null or c.free_at <= at.moment))));
+    where (waits.for_money or h.sqlstate is not null or not (j.status = 'processing' and claim.is_live))
+      and not (h.sqlstate is null and j.status = any (_ready_statuses()) and j.run_at <= at.moment
+               and not j.is_test_job and at.worked
+               and (j.kind <> 'execute'
+                    or (m.name is not null and c.paused_reason is null
+                        and (c.free_at is null or c.free_at <= at.moment))));
 comment on view blocked is 'Every job that is not moving now, with its one cause as a code and in words.';
 
 create function self_check() returns table (law text, object uuid, problem text)

@@ -95,7 +95,8 @@ as $$
     join jobs j on j.id = taken.job_id
     -- The claimers of a standby's jobs are on the primary, where their locks are.
     where not pg_is_in_recovery() and j.status = 'processing' and j.claimed_by = c.claimed_by
-      and case when j.lease_until is null then not _claimer_lives(j.claimed_by) else j.lease_until < _now() end
+      and case when j.lease_until is null then _claimer_lock_id(j.claimed_by) <> all ((select _live_claimers())::text[])
+               else j.lease_until < _now() end
     having count(*) > 0
     union all
     select format('%s %s worked one at a time, because a claimer died; other jobs wait meanwhile',

@@ -74,7 +74,7 @@ as $$
       and case
               when p.proname in (
                   '_any_claimer_works', '_artifact_path', '_artifact_paths', '_breaker_threshold', '_check_recipe',
-                  '_claimer_key', '_claimer_lives', '_count_message_tokens', '_count_tokens', '_current_owner',
+                  '_claimer_key', '_claimer_lock_id', '_live_claimers', '_count_message_tokens', '_count_tokens', '_current_owner',
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
                   '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template',
                   '_failed_regeneration', '_files', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_planned_past',

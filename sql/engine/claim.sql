@@ -20,16 +20,17 @@ create view _claimer_locks with (security_invoker) as
       and l.classid = (select k.space::oid from _claimer_key('') as k);
 comment on view _claimer_locks is 'The advisory locks that claimers of this database hold.';
 
-create function _claimer_lives(claimer text) returns boolean
-    language sql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select exists (
-        select from _claimer_locks l, _claimer_key(claimer) as k
-        where l.mode = 'ExclusiveLock' and l.objid = (k.key::bigint & 4294967295)::oid
-          -- The name of a claimer says whose lock it is; anybody can take a lock.
-          and l.pid::text = split_part(claimer, ':', 2))
-$$;
+-- What the lock of a claimer looks like in _live_claimers: the process that the name says, and the key. Anybody can take
+-- a lock with that key; the process tells whose it is.
+create function _claimer_lock_id(claimer text) returns text
+    language sql immutable
+    return split_part(claimer, ':', 2) || ':' || (hashtext(claimer)::bigint & 4294967295);
+
+-- The lock ids of the claimers that live. Reading the lock table stops every other process for a moment, so a statement
+-- reads it once and compares many claimers with the result.
+create function _live_claimers() returns text[]
+    language sql stable
+    return array(select l.pid || ':' || l.objid from _claimer_locks l where l.mode = 'ExclusiveLock');
 
 -- Whether anybody would take a due job: a worker that is switched off lives, and takes none.
 create function _any_claimer_works() returns boolean
@@ -221,8 +222,12 @@ create function _dead_claimers(asking text) returns text[]
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    live_claimers text[] := _live_claimers();
 begin
-    return array(select c.name from claimers c where c.name <> asking and not _claimer_lives(c.name));
+    return array(
+        select c.name from claimers c
+        where c.name <> asking and _claimer_lock_id(c.name) <> all (live_claimers));
 end
 $$;
 

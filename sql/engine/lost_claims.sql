@@ -133,19 +133,23 @@ create function _due_sessions() returns setof uuid
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+    with void as materialized (
+        select c.claimed_by, c.job_ids
+        from claims c
+        where c.lease_until < _now()
+           or (c.lease_until is null and _claimer_lock_id(c.claimed_by) <> all ((select _live_claimers())::text[]))
+    )
     select r.session_id from ready_jobs r where r.run_at <= _now() group by r.session_id
     union
     select u.session_id from unfunded_jobs u where u.is_due
     union
     select j.session_id
-    from claims c
+    from void c
     join jobs j on j.id = any (c.job_ids) and j.status = 'processing' and j.claimed_by = c.claimed_by
-    where c.lease_until < _now() or (c.lease_until is null and not _claimer_lives(c.claimed_by))
     union
     select o.session_id
-    from claims c
+    from void c
     join model_calls o on o.job_id = any (c.job_ids) and o.outcome = 'open' and o.claimed_by = c.claimed_by
-    where c.lease_until < _now() or (c.lease_until is null and not _claimer_lives(c.claimed_by))
     limit 10000
 $$;
 

@@ -137,7 +137,8 @@ begin
         union all
         -- And so is what a claimer has left behind that is gone.
         (select '', _now() + interval '1 second'
-         from claimers c where c.name <> _next_due.claimer and not _claimer_lives(c.name) limit 1)
+         from claimers c
+         where c.name <> _next_due.claimer and _claimer_lock_id(c.name) <> all ((select _live_claimers())::text[]) limit 1)
     ) as first
     left join _model_clocks c on c.model = first.queue
     where c.paused_reason is null or c.is_stood_in_for;

@@ -206,3 +206,19 @@ fn the_causes_end_with_one_that_always_holds() {
     );
     assert!(ends);
 }
+
+#[test]
+fn lock_table_is_read_once_however_many_jobs_are_claimed() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    planned(&mut client, &["sim-a", "sim-b"]);
+    let (mut claimer, name) = claimer(&database);
+    assert_eq!(take(&mut claimer, &name), 2);
+    client.batch_execute("begin; set local track_functions = 'all'").expect("counting");
+    for (reads, reading) in ["select * from dialectic.blocked", "select * from dialectic.health()"].iter().enumerate() {
+        client.query(*reading, &[]).expect("a view");
+        let calls: i64 =
+            one(&mut client, "select pg_stat_get_xact_function_calls('dialectic._live_claimers'::regproc)", &[]);
+        assert_eq!(calls, reads as i64 + 1, "{reading}");
+    }
+}

@@ -6,7 +6,7 @@
 use dialectic_tests::*;
 use postgres::Client;
 
-/// What has no SET: it commits as it goes and so can have neither SECURITY DEFINER nor SET, or it is to be inlined.
+/// What has no SET: it commits as it goes and so can have neither SECURITY DEFINER nor SET.
 const UNPINNED: [&str; 1] = ["wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.

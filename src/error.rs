@@ -42,6 +42,8 @@ pub(crate) enum Error {
     Definition(#[from] DefinitionError),
     #[error("{0}")]
     Spi(#[from] pgrx::spi::Error),
+    #[error("column \"{column}\" of a result cannot be read: {problem}")]
+    Column { column: &'static str, problem: String },
     #[error("{0}")]
     Gone(String),
     #[error("{0}")]
@@ -161,7 +163,7 @@ impl Error {
             ),
             Error::Unknown { .. } => (ERRCODE_INVALID_PARAMETER_VALUE, None, "Check the spelling."),
             Error::Setting { of, .. } => (ERRCODE_INVALID_PARAMETER_VALUE, None, of.known()),
-            Error::Definition(_) | Error::Spi(_) => {
+            Error::Definition(_) | Error::Spi(_) | Error::Column { .. } => {
                 (ERRCODE_INTERNAL_ERROR, None, "This should not happen; please report it.")
             }
             Error::Unreadable(_) => {

@@ -14,7 +14,7 @@ use pgrx::prelude::*;
 pub(crate) fn _plan_job(job: pgrx::Uuid, claim_id: i64) -> Result<&'static str, ErrorReport> {
     let Some(claim) = store::claim::of_job(job)?.filter(|claim| claim.id == claim_id) else { return Ok("stale") };
     let planned = store::plan::plan_jobs(&[claim])?;
-    let status = planned.outcomes.first().map_or("stale", |outcome| outcome.status);
+    let status = planned.outcomes.first().map_or("stale", |outcome| outcome.status.as_str());
     match planned.store()?.unplannable.into_iter().next() {
         Some((_, problem)) => Err(problem.into()),
         None => Ok(status),

@@ -6,15 +6,14 @@
 use crate::job::Status;
 use crate::plan::PlanError;
 use crate::recipe::{FromModels, Need, Recipe, Step};
-use serde::{Deserialize, Serialize};
 
 /// How far one model of a stage run has come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// The model.
     pub model: String,
     /// The status of its plan job.
-    pub status: String,
+    pub status: Status,
     /// The steps it has planned.
     pub planned: Vec<String>,
     /// Those of them that have jobs which have not ended.
@@ -23,10 +22,7 @@ pub struct Progress {
 
 impl Progress {
     fn is_live(&self) -> bool {
-        match self.status.parse::<Status>() {
-            Ok(status) => !status.is_ended() || status == Status::Completed,
-            Err(_) => false,
-        }
+        !self.status.is_ended() || self.status == Status::Completed
     }
 
     fn has_completed(&self, step: &str) -> bool {
@@ -35,12 +31,12 @@ impl Progress {
 }
 
 /// What a plan job does next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The steps to plan now, in the order of the recipe.
     pub ready: Vec<String>,
     /// Where the plan job goes when those are planned, or when there are none.
-    pub status: &'static str,
+    pub status: Status,
     /// The first step that is not planned yet.
     pub next: Option<String>,
 }
@@ -69,7 +65,7 @@ pub fn decide(recipe: &Recipe, model: &str, progress: &[Progress], least: usize)
     let done = unplanned.is_empty() && own.unfinished.is_empty();
     Ok(Decision {
         ready,
-        status: if done { Status::Completed } else { Status::WaitingForChildren }.as_str(),
+        status: if done { Status::Completed } else { Status::WaitingForChildren },
         next: unplanned.first().map(|step| step.key.clone()),
     })
 }
@@ -89,34 +85,36 @@ mod tests {
             .expect("the recipe is sound")
     }
 
-    fn at(model: &str, status: &str, planned: &[&str], unfinished: &[&str]) -> Progress {
+    fn at(model: &str, status: Status, planned: &[&str], unfinished: &[&str]) -> Progress {
         let owned = |keys: &[&str]| keys.iter().map(ToString::to_string).collect();
-        Progress { model: model.into(), status: status.into(), planned: owned(planned), unfinished: owned(unfinished) }
+        Progress { model: model.into(), status, planned: owned(planned), unfinished: owned(unfinished) }
     }
 
     #[test]
     fn a_step_that_needs_all_models_waits_for_those_that_live() {
         let both = |other: Progress| {
-            decide(&recipe(), "a", &[at("a", "processing", &["first"], &[]), other], 1).unwrap().ready
+            decide(&recipe(), "a", &[at("a", Status::Processing, &["first"], &[]), other], 1).unwrap().ready
         };
-        assert_eq!(both(at("b", "waiting_for_children", &["first"], &["first"])), ["own"]);
-        assert_eq!(both(at("b", "pending", &[], &[])), ["own"]);
-        assert_eq!(both(at("b", "failed", &["first"], &[])), ["own", "all"]);
-        assert_eq!(both(at("b", "completed", &["first", "own", "all"], &[])), ["own", "all"]);
+        assert_eq!(both(at("b", Status::WaitingForChildren, &["first"], &["first"])), ["own"]);
+        assert_eq!(both(at("b", Status::Pending, &[], &[])), ["own"]);
+        assert_eq!(both(at("b", Status::Failed, &["first"], &[])), ["own", "all"]);
+        assert_eq!(both(at("b", Status::Completed, &["first", "own", "all"], &[])), ["own", "all"]);
     }
 
     #[test]
     fn a_plan_is_done_when_every_step_is_planned_and_finished() {
         let status = |unfinished: &[&str]| {
-            decide(&recipe(), "a", &[at("a", "processing", &["first", "own", "all"], unfinished)], 1).unwrap().status
+            decide(&recipe(), "a", &[at("a", Status::Processing, &["first", "own", "all"], unfinished)], 1)
+                .unwrap()
+                .status
         };
-        assert_eq!(status(&[]), "completed");
-        assert_eq!(status(&["all"]), "waiting_for_children");
+        assert_eq!(status(&[]), Status::Completed);
+        assert_eq!(status(&["all"]), Status::WaitingForChildren);
     }
 
     #[test]
     fn a_stage_with_too_few_models_left_is_refused() {
-        let progress = [at("a", "processing", &[], &[]), at("b", "failed", &[], &[])];
+        let progress = [at("a", Status::Processing, &[], &[]), at("b", Status::Failed, &[], &[])];
         assert!(decide(&recipe(), "a", &progress, 1).is_ok());
         assert!(decide(&recipe(), "a", &progress, 2).unwrap_err().message.contains("stage_min_models is 2"));
     }

@@ -1,6 +1,6 @@
 //! What a claimer knows of providers and models, and of the clocks of providers: read when it has changed, and kept.
 
-use super::{must, query};
+use super::query;
 use crate::error::Error;
 use dialectic_core::limits::Allowance;
 use dialectic_core::provider::traits::Manner;
@@ -16,7 +16,7 @@ const CATALOG: &str = "select model, provider, api, base_url, manner, secret, ap
      from dialectic._catalog()";
 const LEARN: &str = "select dialectic._learn_ratios($1, $2, $3)";
 const CLOCKS: &str = "select provider, model, rests, is_paused, is_tried from dialectic._cooldowns()";
-const FLUSH: &str = "select (dialectic.get_config('partial_flush_seconds') #>> '{}')::double precision";
+const FLUSH: &str = "select (dialectic.get_config('partial_flush_seconds') #>> '{}')::double precision as seconds";
 
 /// Where models are called.
 #[derive(Debug, PartialEq)]
@@ -77,48 +77,51 @@ pub(crate) struct Clock {
 pub(crate) fn read() -> Result<Catalog, Error> {
     let mut providers: HashMap<String, Arc<Provider>> = HashMap::new();
     let rows = query(CATALOG, &[], |row| {
-        let number = |column| row.get::<i32>(column).map(|n| n.and_then(|n| u32::try_from(n).ok()));
-        let allowance = |first: usize| -> Result<Allowance, pgrx::spi::Error> {
-            Ok(Allowance {
-                concurrency: number(first)?,
-                requests_per_minute: number(first + 1)?,
-                tokens_per_minute: number(first + 2)?,
-            })
+        let number = |column| Ok::<_, Error>(row.nullable::<i32>(column)?.and_then(|n| u32::try_from(n).ok()));
+        let of_model = Allowance {
+            concurrency: number("model_concurrency")?,
+            requests_per_minute: number("model_requests")?,
+            tokens_per_minute: number("model_tokens")?,
         };
-        let name: String = must(row, 2)?;
+        let of_provider = Allowance {
+            concurrency: number("provider_concurrency")?,
+            requests_per_minute: number("provider_requests")?,
+            tokens_per_minute: number("provider_tokens")?,
+        };
+        let name: String = row.get("provider")?;
         let provider = match providers.get(&name) {
             Some(provider) => Arc::clone(provider),
             None => {
                 // What cannot be read was checked by an older version; the defaults will do.
-                let manner = Manner::read(&must::<JsonB>(row, 5)?.0).unwrap_or_default();
+                let manner = Manner::read(&row.get::<JsonB>("manner")?.0).unwrap_or_default();
                 let provider = Arc::new(Provider {
                     name: name.clone(),
-                    api: must(row, 3)?,
-                    base_url: must(row, 4)?,
+                    api: row.get("api")?,
+                    base_url: row.get("base_url")?,
                     manner,
-                    secret: row.get(6)?,
-                    allowance: allowance(15)?,
+                    secret: row.nullable("secret")?,
+                    allowance: of_provider,
                 });
                 providers.insert(name, Arc::clone(&provider));
                 provider
             }
         };
-        let api_model: String = must(row, 7)?;
-        let samples = u32::try_from(row.get::<i32>(20)?.unwrap_or(0)).unwrap_or(0);
-        let learned = row.get::<f64>(19)?.map(|factor| Ratio::new(factor, samples));
+        let api_model: String = row.get("api_model")?;
+        let samples = u32::try_from(row.nullable::<i32>("samples")?.unwrap_or(0)).unwrap_or(0);
+        let learned = row.nullable::<f64>("factor")?.map(|factor| Ratio::new(factor, samples));
         Ok(Arc::new(Model {
-            name: must(row, 1)?,
+            name: row.get("model")?,
             provider,
-            measure: Measure::new(must(row, 18)?, &api_model, learned),
+            measure: Measure::new(row.get("tokenizer")?, &api_model, learned),
             api_model,
-            context_window: u64::try_from(must::<i64>(row, 8)?).unwrap_or(0),
-            max_output_tokens: u64::try_from(must::<i64>(row, 9)?).unwrap_or(0),
-            settings: must::<JsonB>(row, 10)?.0,
-            fallback: row.get(11)?,
-            allowance: allowance(12)?,
+            context_window: u64::try_from(row.get::<i64>("context_window")?).unwrap_or(0),
+            max_output_tokens: u64::try_from(row.get::<i64>("max_output_tokens")?).unwrap_or(0),
+            settings: row.get::<JsonB>("settings")?.0,
+            fallback: row.nullable("fallback")?,
+            allowance: of_model,
         }))
     })?;
-    let flush = query(FLUSH, &[], |row| row.get::<f64>(1))?.into_iter().next().flatten();
+    let flush = query(FLUSH, &[], |row| row.nullable::<f64>("seconds"))?.into_iter().next().flatten();
     let models = rows.into_iter().map(|model| (model.name.clone(), model)).collect();
     Ok(Catalog { models, flush_every: flush.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or_default() })
 }
@@ -141,11 +144,11 @@ pub(crate) fn learn(ratios: &HashMap<String, Ratio>) -> Result<(), Error> {
 pub(crate) fn clocks() -> Result<Vec<Clock>, Error> {
     query(CLOCKS, &[], |row| {
         Ok(Clock {
-            provider: must(row, 1)?,
-            model: must(row, 2)?,
-            rests: row.get::<f64>(3)?.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or_default(),
-            is_paused: must(row, 4)?,
-            is_tried: must(row, 5)?,
+            provider: row.get("provider")?,
+            model: row.get("model")?,
+            rests: row.nullable::<f64>("rests")?.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or_default(),
+            is_paused: row.get("is_paused")?,
+            is_tried: row.get("is_tried")?,
         })
     })
 }

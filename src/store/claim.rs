@@ -1,23 +1,22 @@
 //! Claims: taking jobs, the locks of their sessions, and who still holds what.
 
-use super::{must, query};
+use super::{Row, query};
 use crate::api::clock::_uuid_v7;
 use crate::error::{Error, Problem};
 use dialectic_core::provider::storable;
 use pgrx::Uuid;
-use pgrx::spi::SpiHeapTupleData;
 use std::collections::HashSet;
 
 const TAKE: &str = "select job_id, claim_id, session_id, kind, queue, is_alone from dialectic._claim_batch($1, $2, $3, $4, $5, $6, $7, $8)";
-const OF_JOB: &str = "select id, claim_id, session_id, kind from dialectic.jobs \
+const OF_JOB: &str = "select id as job_id, claim_id, session_id, kind from dialectic.jobs \
      where id operator(pg_catalog.=) $1 and claim_id is not null";
-const DUE_SESSIONS: &str = "select dialectic._due_sessions()";
+const DUE_SESSIONS: &str = "select dialectic._due_sessions() as session";
 const LEAVE: &str = "select dialectic._release_claimer($1)";
 const FAIL_UNREADABLE: &str = "select dialectic._fail_unreadable($1, $2, $3, $4, $5)";
 const LET_GO: &str = "select dialectic._release_claims($1)";
-const LOCK: &str = "select dialectic._lock_sessions($1)";
-const REVOKED: &str = "select dialectic._revoked($1, $2)";
-const NEXT_DUE: &str = "select dialectic._next_due($1, $2, $3, $4)";
+const LOCK: &str = "select dialectic._lock_sessions($1) as session";
+const REVOKED: &str = "select dialectic._revoked($1, $2) as claim";
+const NEXT_DUE: &str = "select dialectic._next_due($1, $2, $3, $4) as seconds";
 
 /// A job that is ours.
 #[derive(Debug, Clone, Copy)]
@@ -91,8 +90,8 @@ pub(crate) fn take(
     ];
     let mut is_alone = false;
     let claims = query(TAKE, &args, |row| {
-        is_alone |= must::<bool>(row, 6)?;
-        Ok((read(row)?, must(row, 5)?))
+        is_alone |= row.get::<bool>("is_alone")?;
+        Ok((read(row)?, row.get("queue")?))
     })?;
     Ok(Taken { batch: Some(batch), claims, is_alone })
 }
@@ -102,8 +101,9 @@ pub(crate) fn of_job(job: Uuid) -> Result<Option<Claim>, Error> {
     Ok(query(OF_JOB, &[job.into()], read)?.into_iter().next())
 }
 
-fn read(row: &SpiHeapTupleData) -> Result<Claim, pgrx::spi::Error> {
-    Ok(Claim { job: must(row, 1)?, id: must(row, 2)?, session: must(row, 3)?, work: Work::of(must(row, 4)?) })
+fn read(row: &Row) -> Result<Claim, Error> {
+    let work = Work::of(row.get("kind")?);
+    Ok(Claim { job: row.get("job_id")?, id: row.get("claim_id")?, session: row.get("session_id")?, work })
 }
 
 /// Notes that a claimer ends in order.
@@ -113,7 +113,7 @@ pub(crate) fn leave(claimer: &str) -> Result<(), Error> {
 
 /// The sessions that have due jobs.
 pub(crate) fn due_sessions() -> Result<Vec<Uuid>, Error> {
-    query(DUE_SESSIONS, &[], |row| must(row, 1))
+    query(DUE_SESSIONS, &[], |row| row.get("session"))
 }
 
 /// Fails jobs that cannot be read or computed.
@@ -143,13 +143,13 @@ pub(crate) fn lock_sessions(sessions: HashSet<Uuid>) -> Result<HashSet<Uuid>, Er
         return Ok(sessions);
     }
     let sessions: Vec<Uuid> = sessions.into_iter().collect();
-    Ok(query(LOCK, &[sessions.into()], |row| must(row, 1))?.into_iter().collect())
+    Ok(query(LOCK, &[sessions.into()], |row| row.get("session"))?.into_iter().collect())
 }
 
 /// Those of these claims that were taken away.
 pub(crate) fn revoked(claims: &[Claim]) -> Result<HashSet<i64>, Error> {
     let (jobs, ids): (Vec<Uuid>, Vec<i64>) = claims.iter().map(|claim| (claim.job, claim.id)).unzip();
-    Ok(query(REVOKED, &[jobs.into(), ids.into()], |row| must(row, 1))?.into_iter().collect())
+    Ok(query(REVOKED, &[jobs.into(), ids.into()], |row| row.get("claim"))?.into_iter().collect())
 }
 
 /// Seconds until the next job can be claimed, but for those in queues that are full: 0 when one is due, none when none
@@ -162,5 +162,5 @@ pub(crate) fn next_due(
 ) -> Result<Option<f64>, Error> {
     let excluded: Vec<Uuid> = excluded.iter().copied().collect();
     let args = [claimer.into(), with_test_jobs.into(), full.into(), excluded.into()];
-    Ok(query(NEXT_DUE, &args, |row| row.get::<f64>(1))?.into_iter().next().flatten())
+    Ok(query(NEXT_DUE, &args, |row| row.nullable::<f64>("seconds"))?.into_iter().next().flatten())
 }

@@ -1,7 +1,7 @@
 //! Reading the frozen definition of a session. It never changes and is named by its content, so what was read can be
 //! kept for as long as the process lives.
 
-use super::{must, query};
+use super::query;
 use crate::error::Error;
 use dialectic_core::definition::Definition;
 use pgrx::JsonB;
@@ -30,12 +30,12 @@ pub(crate) fn definition(id: &str) -> Result<Arc<Definition>, Error> {
     }
     let stored = query(READ, &[id.into()], |row| {
         Ok((
-            must::<String>(row, 1)?,
-            must::<String>(row, 2)?,
-            must::<JsonB>(row, 3)?,
-            must::<JsonB>(row, 4)?,
-            must::<JsonB>(row, 5)?,
-            must::<JsonB>(row, 6)?,
+            row.get::<String>("process")?,
+            row.get::<String>("domain")?,
+            row.get::<JsonB>("stages")?,
+            row.get::<JsonB>("prompts")?,
+            row.get::<JsonB>("documents")?,
+            row.get::<JsonB>("overlays")?,
         ))
     })?;
     let Some((process, domain, stages, prompts, documents, overlays)) = stored.into_iter().next() else {

@@ -1,6 +1,6 @@
 //! What documents are rendered from, and keeping them.
 
-use super::{must, query, readable};
+use super::{query, readable};
 use crate::error::Error;
 use crate::store::claim::{Claim, Read, Work};
 use crate::store::definition::definition;
@@ -27,21 +27,25 @@ pub(crate) fn sources(claims: &[Claim]) -> Result<Vec<Read<Source>>, Error> {
     }
     let jobs: Vec<Uuid> = claims.iter().map(|claim| claim.job).collect();
     let rows = query(JOBS, &[jobs.into()], |row| {
-        let session: Uuid = must(row, 3)?;
-        let claim = Claim { job: must(row, 1)?, id: must(row, 2)?, session, work: Work::Render };
+        let session: Uuid = row.get("session_id")?;
+        let claim = Claim { job: row.get("job_id")?, id: row.get("claim_id")?, session, work: Work::Render };
         let front = FrontMatter {
-            project: must(row, 5)?,
+            project: row.get("project")?,
             session: session.to_string(),
-            stage: must(row, 6)?,
-            iteration: must(row, 7)?,
-            model: must(row, 9)?,
-            document: must(row, 10)?,
-            version: must(row, 11)?,
-            tokens: row.get(12)?,
-            cost: row.get(13)?,
-            sources: must(row, 14)?,
+            stage: row.get("stage")?,
+            iteration: row.get("iteration")?,
+            model: row.get("model")?,
+            document: row.get("document_key")?,
+            version: row.get("version")?,
+            tokens: row.nullable("tokens")?,
+            cost: row.nullable("cost")?,
+            sources: row.get("sources")?,
         };
-        Ok((claim, must::<String>(row, 4)?, Manuscript { step_key: must(row, 8)?, front, content: must(row, 15)? }))
+        Ok((
+            claim,
+            row.get::<String>("definition_id")?,
+            Manuscript { step_key: row.get("step_key")?, front, content: row.get("content")? },
+        ))
     })?;
     let mut sources = Vec::with_capacity(rows.len());
     for (claim, id, manuscript) in rows {

@@ -9,18 +9,27 @@ pub(crate) mod partial;
 pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod request;
+mod row;
 pub(crate) mod schema;
 
 use crate::error::{Error, Problem};
 use pgrx::datum::DatumWithOid;
 use pgrx::prelude::*;
-use pgrx::spi::{OwnedPreparedStatement, SpiHeapTupleData};
-use std::cell::RefCell;
+use pgrx::spi::{OwnedPreparedStatement, SpiTupleTable};
+use row::Row;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// A statement that is planned once per process.
+struct Prepared {
+    plan: OwnedPreparedStatement,
+    /// The names of the columns of its result, known when it was run once.
+    columns: OnceCell<Vec<String>>,
+}
+
 thread_local! {
-    static PREPARED: RefCell<HashMap<&'static str, Rc<OwnedPreparedStatement>>> = RefCell::new(HashMap::new());
+    static PREPARED: RefCell<HashMap<&'static str, Rc<Prepared>>> = RefCell::new(HashMap::new());
 }
 
 /// Runs a statement, which is planned once per process, and reads every row of its result. On a standby it may only
@@ -28,11 +37,11 @@ thread_local! {
 fn query<T>(
     statement: &'static str,
     args: &[DatumWithOid],
-    mut read: impl FnMut(&SpiHeapTupleData) -> Result<T, pgrx::spi::Error>,
+    read: impl FnMut(&Row) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     // SAFETY: only asks in which state the server is.
     if unsafe { pg_sys::RecoveryInProgress() } {
-        return Spi::connect(|client| client.select(statement, None, args)?.map(|row| Ok(read(&row)?)).collect());
+        return Spi::connect(|client| read_rows(client.select(statement, None, args)?, &OnceCell::new(), read));
     }
     Spi::connect_mut(|client| {
         // Nothing stays borrowed: what a statement calls may come here for one of its own.
@@ -40,18 +49,34 @@ fn query<T>(
             Some(prepared) => prepared,
             None => {
                 let types: Vec<PgOid> = args.iter().map(|arg| PgOid::from(arg.oid())).collect();
-                let kept = Rc::new(client.prepare_mut(statement, &types)?.keep());
-                PREPARED.with_borrow_mut(|prepared| prepared.insert(statement, Rc::clone(&kept)));
-                kept
+                let plan = client.prepare_mut(statement, &types)?.keep();
+                let prepared = Rc::new(Prepared { plan, columns: OnceCell::new() });
+                PREPARED.with_borrow_mut(|all| all.insert(statement, Rc::clone(&prepared)));
+                prepared
             }
         };
-        let rows = client.update(&*prepared, None, args)?;
-        let mut read_rows = Vec::with_capacity(rows.len());
-        for row in rows {
-            read_rows.push(read(&row)?);
-        }
-        Ok(read_rows)
+        read_rows(client.update(&prepared.plan, None, args)?, &prepared.columns, read)
     })
+}
+
+fn read_rows<T>(
+    rows: SpiTupleTable,
+    columns: &OnceCell<Vec<String>>,
+    mut read: impl FnMut(&Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let mut values = Vec::with_capacity(rows.len());
+    if rows.is_empty() {
+        return Ok(values);
+    }
+    if columns.get().is_none() {
+        let names = (1..=rows.columns()?).map(|column| rows.column_name(column)).collect::<Result<_, _>>()?;
+        columns.get_or_init(|| names);
+    }
+    let columns = columns.get().map_or(&[][..], Vec::as_slice);
+    for tuple in rows {
+        values.push(read(&Row { tuple: &tuple, columns })?);
+    }
+    Ok(values)
 }
 
 /// Lets this transaction commit without waiting for the disk: for what comes about again by itself when it is lost.
@@ -75,12 +100,7 @@ pub(crate) fn commit_lazily() {
 fn readable<T>(read: Result<T, Error>) -> Result<Result<T, Problem>, Error> {
     match read {
         Ok(value) => Ok(Ok(value)),
-        Err(error @ (Error::Spi(_) | Error::Gone(_))) => Err(error),
+        Err(error @ (Error::Spi(_) | Error::Column { .. } | Error::Gone(_))) => Err(error),
         Err(error) => Ok(Err(Problem::from(error))),
     }
-}
-
-/// A column that is never null.
-fn must<T: FromDatum + IntoDatum>(row: &SpiHeapTupleData, column: usize) -> Result<T, pgrx::spi::Error> {
-    row.get::<T>(column)?.ok_or(pgrx::spi::Error::InvalidPosition)
 }

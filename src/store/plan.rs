@@ -3,7 +3,7 @@
 
 mod children;
 
-use super::{must, query, readable};
+use super::{query, readable};
 use crate::error::{Error, Problem};
 use crate::store::claim::Claim;
 use crate::store::definition::definition;
@@ -38,7 +38,7 @@ struct Root {
 /// Where a plan goes, and why if it fails.
 pub(crate) struct Outcome {
     pub(crate) job: Uuid,
-    pub(crate) status: &'static str,
+    pub(crate) status: Status,
     planned: Option<Vec<String>>,
     reason: Option<String>,
 }
@@ -88,18 +88,18 @@ pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
     let mut turns = HashMap::new();
     let mut least = 1;
     let roots = query(ROOTS, &[jobs.into(), claims.into()], |row| {
-        let session: Uuid = must(row, 2)?;
-        turns.insert(session, must::<i64>(row, 9)?);
-        least = must::<i32>(row, 10)?;
+        let session: Uuid = row.get("session_id")?;
+        turns.insert(session, row.get::<i64>("last_position")?);
+        least = row.get::<i32>("min_models")?;
         Ok(Root {
-            job: must(row, 1)?,
+            job: row.get("job_id")?,
             session,
-            run: must(row, 3)?,
-            stage: must(row, 4)?,
-            definition_id: must(row, 5)?,
-            model: must(row, 6)?,
-            planned: must(row, 7)?,
-            failed_child: row.get(8)?,
+            run: row.get("stage_run_id")?,
+            stage: row.get("stage")?,
+            definition_id: row.get("definition_id")?,
+            model: row.get("model")?,
+            planned: row.get("planned")?,
+            failed_child: row.nullable("failed_child")?,
         })
     })?;
     if roots.is_empty() {
@@ -136,9 +136,13 @@ pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
 fn read_progress(runs: &[Uuid]) -> Result<HashMap<Uuid, Vec<Progress>>, Error> {
     let mut progress: HashMap<Uuid, Vec<Progress>> = HashMap::new();
     let rows = query(PROGRESS, &[runs.to_vec().into()], |row| {
-        let one =
-            Progress { model: must(row, 2)?, status: must(row, 3)?, planned: must(row, 4)?, unfinished: must(row, 5)? };
-        Ok((must::<Uuid>(row, 1)?, one))
+        let one = Progress {
+            model: row.get("model")?,
+            status: row.parse("status")?,
+            planned: row.get("planned")?,
+            unfinished: row.get("unfinished")?,
+        };
+        Ok((row.get::<Uuid>("stage_run_id")?, one))
     })?;
     for (run, one) in rows {
         progress.entry(run).or_default().push(one);
@@ -185,17 +189,17 @@ impl Planner {
         ];
         let rows = query(SOURCES, &args, |row| {
             let source = Source {
-                id: must::<Uuid>(row, 2)?.to_string(),
-                json_id: row.get::<Uuid>(3)?.map(|id| id.to_string()),
-                r#type: must(row, 4)?,
-                stage: row.get(5)?,
-                document_key: row.get(6)?,
-                model: row.get(7)?,
-                lineage_id: row.get::<Uuid>(8)?.map(|id| id.to_string()),
-                reviewer: row.get(9)?,
-                previous_iteration: must(row, 10)?,
+                id: row.get::<Uuid>("id")?.to_string(),
+                json_id: row.nullable::<Uuid>("json_id")?.map(|id| id.to_string()),
+                r#type: row.get("type")?,
+                stage: row.nullable("stage")?,
+                document_key: row.nullable("document_key")?,
+                model: row.nullable("model")?,
+                lineage_id: row.nullable::<Uuid>("lineage_id")?.map(|id| id.to_string()),
+                reviewer: row.nullable("reviewer")?,
+                previous_iteration: row.get("is_previous")?,
             };
-            Ok((must::<Uuid>(row, 1)?, source))
+            Ok((row.get::<Uuid>("stage_run_id")?, source))
         })?;
         for (run, source) in rows {
             self.sources.entry(run).or_default().push(source);
@@ -205,7 +209,7 @@ impl Planner {
 
     fn plan(&mut self, root: Root, definition: &Definition) -> Outcome {
         if let Some(reason) = root.failed_child {
-            return self.end(root.job, root.run, &root.model, Status::Failed.as_str(), None, Some(reason));
+            return self.end(root.job, root.run, &root.model, Status::Failed, None, Some(reason));
         }
         let planned = match definition.stage(&root.stage) {
             Some(stage) => self.plan_steps(&root, stage),
@@ -220,19 +224,19 @@ impl Planner {
             Err(problem) => {
                 self.children.forget(root.job);
                 let reason = Some(problem.to_string());
-                self.end(root.job, root.run, &root.model, Status::Failed.as_str(), None, reason)
+                self.end(root.job, root.run, &root.model, Status::Failed, None, reason)
             }
         }
     }
 
     /// Plans every step that is ready, and every step that thereby becomes ready.
-    fn plan_steps(&mut self, root: &Root, stage: &Stage) -> Result<(&'static str, Vec<String>), PlanError> {
+    fn plan_steps(&mut self, root: &Root, stage: &Stage) -> Result<(Status, Vec<String>), PlanError> {
         let mut steps = root.planned.clone();
         loop {
             let progress = self.progress.entry(root.run).or_default();
             let decision = readiness::decide(&stage.recipe, &root.model, progress, self.least)?;
             if decision.ready.is_empty() {
-                if decision.status == Status::WaitingForChildren.as_str() && !someone_works(progress, &root.model) {
+                if decision.status == Status::WaitingForChildren && !someone_works(progress, &root.model) {
                     return Err(PlanError {
                         step: decision.next.unwrap_or_default(),
                         input: "needs".into(),
@@ -262,12 +266,12 @@ impl Planner {
         job: Uuid,
         run: Uuid,
         model: &str,
-        status: &'static str,
+        status: Status,
         planned: Option<Vec<String>>,
         reason: Option<String>,
     ) -> Outcome {
         if let Some(one) = self.progress.entry(run).or_default().iter_mut().find(|one| one.model == model) {
-            status.clone_into(&mut one.status);
+            one.status = status;
         }
         Outcome { job, status, planned, reason }
     }
@@ -276,15 +280,14 @@ impl Planner {
 /// Whether anything in the stage can still move besides this model's plan.
 fn someone_works(progress: &[Progress], model: &str) -> bool {
     progress.iter().any(|one| {
-        let plan_moves = one.model != model
-            && one.status.parse::<Status>().is_ok_and(|s| !s.is_ended() && s != Status::WaitingForChildren);
+        let plan_moves = one.model != model && !one.status.is_ended() && one.status != Status::WaitingForChildren;
         plan_moves || !one.unfinished.is_empty()
     })
 }
 
 fn settle(outcomes: &[Outcome]) -> Result<(), Error> {
     let jobs: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.job).collect();
-    let statuses: Vec<&str> = outcomes.iter().map(|outcome| outcome.status).collect();
+    let statuses: Vec<&str> = outcomes.iter().map(|outcome| outcome.status.as_str()).collect();
     let planned: Vec<Option<JsonB>> =
         outcomes.iter().map(|outcome| outcome.planned.as_ref().map(|steps| JsonB(serde_json::json!(steps)))).collect();
     let reasons: Vec<Option<&str>> = outcomes.iter().map(|outcome| outcome.reason.as_deref()).collect();

@@ -1,6 +1,6 @@
 //! Keeping what models answered.
 
-use super::{must, query};
+use super::query;
 use crate::error::Error;
 use crate::store::claim::Claim;
 use crate::worker::http::Heard;
@@ -9,8 +9,8 @@ use dialectic_core::provider::{Class, FinishReason, Outcome, Scope, Usage, stora
 use pgrx::{JsonB, Uuid};
 use std::time::Instant;
 
-const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
-     $21, $22, $23, $24)";
+const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
+     $19, $20, $21, $22, $23, $24) as job";
 
 const GIVE_BACK: &str = "select dialectic._give_back($1, $2)";
 
@@ -96,7 +96,7 @@ pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<(), Error> {
             .into(),
         replies.iter().map(|(_, reply)| JsonB(serde_json::json!(reply.notes))).collect::<Vec<_>>().into(),
     ];
-    query(KEEP, &args, |row| must::<Uuid>(row, 1)).map(drop)
+    query(KEEP, &args, |row| row.get::<Uuid>("job")).map(drop)
 }
 
 /// What the job is made for that goes on with an answer.

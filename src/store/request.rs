@@ -1,6 +1,6 @@
 //! What requests are made from, and opening their calls.
 
-use super::{must, query, readable};
+use super::{query, readable};
 use crate::error::{Error, Problem};
 use crate::store::catalog::Model;
 use crate::store::claim::{Claim, Read, Work};
@@ -120,11 +120,16 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
     let unsaved: Vec<Uuid> = rows.iter().filter(|row| !row.has_prompt).map(|row| row.claim.job).collect();
     let projects: HashSet<Uuid> = rows.iter().filter(|row| !row.has_prompt).map(|row| row.project).collect();
     let inputs = query(INPUTS, &[unsaved.into()], |row| {
-        Ok((must::<Uuid>(row, 1)?, must::<Uuid>(row, 2)?, must::<String>(row, 3)?, row.get::<String>(4)?))
+        Ok((
+            row.get::<Uuid>("job_id")?,
+            row.get::<Uuid>("artifact")?,
+            row.get::<String>("role")?,
+            row.nullable::<String>("part")?,
+        ))
     })?;
     let texts = read_texts(inputs.iter().map(|(_, artifact, ..)| *artifact).collect())?;
     let prompts: HashMap<Uuid, Arc<str>> = query(PROMPTS, &[projects.into_iter().collect::<Vec<_>>().into()], |row| {
-        Ok((must::<Uuid>(row, 1)?, must::<&str>(row, 2)?.into()))
+        Ok((row.get::<Uuid>("project_id")?, row.get::<&str>("content")?.into()))
     })?
     .into_iter()
     .collect();
@@ -153,37 +158,42 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
     let nothing: Arc<str> = "".into();
     let rows = query(JOBS, &[jobs.into()], |row| {
         let limits = Limits {
-            output: row.get::<i64>(10)?.and_then(|most| u64::try_from(most).ok()),
-            safety: must(row, 14)?,
-            ratio: must(row, 15)?,
+            output: row.nullable::<i64>("max_output_tokens")?.and_then(|most| u64::try_from(most).ok()),
+            safety: row.get("context_safety")?,
+            ratio: row.get("max_ratio")?,
         };
         let turn = Turn {
-            stage: must(row, 6)?,
-            iteration: must(row, 7)?,
-            step_key: must(row, 8)?,
-            model: must(row, 9)?,
-            is_combine: must::<&str>(row, 13)? == "combine",
+            stage: row.get("stage")?,
+            iteration: row.get("iteration")?,
+            step_key: row.get("step_key")?,
+            model: row.get("model")?,
+            is_combine: row.get::<&str>("kind")? == "combine",
             original_user_request: Arc::clone(&nothing),
             documents: Vec::new(),
         };
-        let call_no = u32::try_from(must::<i64>(row, 11)?).unwrap_or(u32::MAX);
+        let call_no = u32::try_from(row.get::<i64>("call_no")?).unwrap_or(u32::MAX);
         let chain = Chain::new(
-            row.get(19)?.unwrap_or_default(),
-            must(row, 20)?,
-            row.get(21)?,
-            row.get::<&str>(22)?,
-            row.get(23)?.unwrap_or_default(),
+            row.nullable("chunks")?.unwrap_or_default(),
+            row.get("fragments")?,
+            row.nullable("gap")?,
+            row.nullable::<&str>("why")?,
+            row.nullable("missing")?.unwrap_or_default(),
         );
         Ok((
-            (must::<Uuid>(row, 1)?, must::<i64>(row, 2)?, must::<Uuid>(row, 3)?, must::<Uuid>(row, 4)?),
-            (must::<String>(row, 5)?, turn, limits, must::<bool>(row, 12)?, call_no),
             (
-                must::<bool>(row, 16)?,
-                must::<&str>(row, 17)? == "header",
-                row.get::<String>(18)?,
+                row.get::<Uuid>("job_id")?,
+                row.get::<i64>("claim_id")?,
+                row.get::<Uuid>("session_id")?,
+                row.get::<Uuid>("project_id")?,
+            ),
+            (row.get::<String>("definition_id")?, turn, limits, row.get::<bool>("is_last_attempt")?, call_no),
+            (
+                row.get::<bool>("may_continue")?,
+                row.get::<&str>("makes")? == "header",
+                row.nullable::<String>("prompt")?,
                 chain,
-                must::<bool>(row, 24)?,
-                row.get::<i32>(25)?.unwrap_or(0).unsigned_abs(),
+                row.get::<bool>("is_funded")?,
+                row.nullable::<i32>("depth")?.unwrap_or(0).unsigned_abs(),
             ),
         ))
     })?;
@@ -215,20 +225,20 @@ fn read_texts(ids: HashSet<Uuid>) -> Result<HashMap<Uuid, Text>, Error> {
     let ids: Vec<Uuid> = ids.into_iter().collect();
     let texts = query(TEXTS, &[ids.into()], |row| {
         let text = Text {
-            r#type: must(row, 2)?,
-            name: row.get(3)?,
-            stage: row.get(4)?,
-            author: row.get(5)?,
-            reviewer: row.get(6)?,
-            about: row.get(7)?,
-            document_key: row.get(8)?,
-            content: match must::<bool>(row, 10)? {
-                true => body(must::<&str>(row, 9)?).into(),
-                false => must::<&str>(row, 9)?.into(),
+            r#type: row.get("type")?,
+            name: row.nullable("name")?,
+            stage: row.nullable("stage")?,
+            author: row.nullable("author")?,
+            reviewer: row.nullable("reviewer")?,
+            about: row.nullable("about")?,
+            document_key: row.nullable("document_key")?,
+            content: match row.get::<bool>("has_front_matter")? {
+                true => body(row.get::<&str>("content")?).into(),
+                false => row.get::<&str>("content")?.into(),
             },
-            depth: row.get::<i32>(11)?.unwrap_or(0).unsigned_abs(),
+            depth: row.nullable::<i32>("depth")?.unwrap_or(0).unsigned_abs(),
         };
-        Ok((must::<Uuid>(row, 1)?, text))
+        Ok((row.get::<Uuid>("id")?, text))
     })?;
     Ok(texts.into_iter().collect())
 }
@@ -307,7 +317,9 @@ pub(crate) fn open(calls: &[Opening]) -> Result<Opened, Error> {
         calls.iter().map(|call| call.reads.map(number)).collect::<Vec<_>>().into(),
         calls.iter().map(|call| number(call.writes)).collect::<Vec<_>>().into(),
     ];
-    let rows = query(OPEN, &args, |row| Ok((must::<Uuid>(row, 1)?, must::<String>(row, 2)?, row.get::<String>(3)?)))?;
+    let rows = query(OPEN, &args, |row| {
+        Ok((row.get::<Uuid>("job")?, row.get::<String>("state")?, row.nullable::<String>("waits_for")?))
+    })?;
     for (job, state, waits_for) in rows {
         match state.as_str() {
             "open" => drop(opened.open.insert(job)),

@@ -10,7 +10,7 @@ setup: ## install what is missing to build and test (Debian packages, cargo-pgrx
 	@dev/setup
 
 install: setup ## build (PROFILE=release unless set) and install the extension into the server
-	@PROFILE=$${PROFILE:-release} dev/install
+	@PROFILE=$${PROFILE:-release} TEST_HOOKS=no dev/install
 
 demo: setup ## run a prompt on the simulator in a private cluster; KEEP=1 leaves it running
 	@dev/install

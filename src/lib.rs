@@ -6,6 +6,7 @@
 //! | `store` | the only user of SPI |
 //! | `worker` | claimers, call threads and waiting: what works the queue |
 //! | `settings` | server settings |
+//! | `test_hooks` | a clock that moves and a worker that stops, in test builds only |
 //! | `error` | what goes wrong, as SQLSTATE, DETAIL and HINT |
 //!
 //! Decisions are in `dialectic_core`, which cannot see Postgres; state and its laws are in `sql/`.
@@ -17,6 +18,7 @@ mod api;
 mod error;
 mod settings;
 mod store;
+mod test_hooks;
 mod worker;
 
 use pgrx::prelude::*;

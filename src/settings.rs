@@ -1,13 +1,12 @@
 //! Server settings, each a private static with a getter. Values that users may change with SQL are in the table
 //! `configuration`; here is only what the server itself must know or what only a superuser may touch.
 
+use crate::test_hooks;
 use crate::worker::http::Policy;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// How far the clock of SQL is moved, in seconds: tests let hours pass in no time.
-static CLOCK_OFFSET: GucSetting<f64> = GucSetting::<f64>::new(0.0);
 /// How owners are told apart: `role`, or `jwt` behind a gateway that signs users in.
 static IDENTITY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c"role"));
 /// The roles that such a gateway uses for its users.
@@ -25,21 +24,8 @@ static PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(N
 /// Authorities that are trusted besides those of the platform.
 static CA_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 
-/// Where the worker stops and waits, so that tests can end it there.
-static STOP_AT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
-
 /// Defines the settings and reserves their prefix.
 pub(crate) fn init() {
-    GucRegistry::define_float_guc(
-        c"dialectic.clock_offset",
-        c"Moves the clock that jobs go by, in seconds.",
-        c"For tests only.",
-        &CLOCK_OFFSET,
-        -1e9,
-        1e9,
-        GucContext::Suset,
-        GucFlags::NO_SHOW_ALL,
-    );
     GucRegistry::define_string_guc(
         c"dialectic.identity",
         c"How owners are told apart: role, or jwt.",
@@ -98,29 +84,13 @@ pub(crate) fn init() {
         GucContext::Suset,
         GucFlags::default(),
     );
-    GucRegistry::define_string_guc(
-        c"dialectic.stop_at",
-        c"Where the worker stops and waits.",
-        c"For tests only: claimed, prompt_saved, calling, answered or between_batches.",
-        &STOP_AT,
-        GucContext::Sighup,
-        GucFlags::NO_SHOW_ALL,
-    );
+    test_hooks::define_settings();
     // SAFETY: called once from _PG_init, with a constant string.
     unsafe { pgrx::pg_sys::MarkGUCPrefixReserved(c"dialectic".as_ptr()) };
 }
 
-/// The offset of the clock, in microseconds.
-pub(crate) fn clock_offset_micros() -> i64 {
-    (CLOCK_OFFSET.get() * 1e6) as i64
-}
-
 pub(crate) fn max_concurrent_calls() -> usize {
     usize::try_from(MAX_CONCURRENT_CALLS.get()).unwrap_or(1)
-}
-
-pub(crate) fn stop_at() -> Option<String> {
-    STOP_AT.get().and_then(|value| value.into_string().ok())
 }
 
 pub(crate) fn secret_prefixes() -> String {

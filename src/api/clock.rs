@@ -1,7 +1,7 @@
-//! Time and the ids made from it. `_now` is the only clock of the SQL side and can be moved by a superuser in tests;
-//! ids go by the true clock always.
+//! Time and the ids made from it. `_now` is the only clock of the SQL side; test builds can move it. Ids go by the true
+//! clock always.
 
-use crate::settings;
+use crate::test_hooks;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
 
@@ -12,7 +12,7 @@ const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
 #[pg_extern(volatile, parallel_safe)]
 pub(crate) fn _now() -> TimestampWithTimeZone {
     // SAFETY: reads the system clock, no more.
-    let present = unsafe { pg_sys::GetCurrentTimestamp() } + settings::clock_offset_micros();
+    let present = unsafe { pg_sys::GetCurrentTimestamp() } + test_hooks::clock_offset_micros();
     TimestampWithTimeZone::try_from(present).unwrap_or_else(|_| TimestampWithTimeZone::positive_infinity())
 }
 

@@ -5,8 +5,8 @@
 //! again at once.
 
 use crate::error::{Error, Problem};
-use crate::settings;
 use crate::store::{self, claim};
+use crate::test_hooks;
 use crate::worker::engine::{Engine, Host, Report};
 use crate::worker::hold_up::{Scope, ShownHoldUp};
 use crate::worker::{claimer, schema, session_settings, shmem, signals};
@@ -281,7 +281,7 @@ impl Host for Worker {
     }
 
     fn at(&mut self, place: &'static str) {
-        stop_here(place);
+        test_hooks::stop_here(place);
     }
 }
 
@@ -327,23 +327,10 @@ fn report_idle(is_long: bool) {
     }
 }
 
-/// As `stop_here`, inside a transaction of the worker, whose writes are not committed yet.
-pub(crate) fn stop_inside(place: &str) {
-    if is_worker() && settings::stop_at().is_some() {
-        stop_here(&format!("inside_{place}"));
-    }
-}
-
-/// Where a test has asked the worker to stop, it waits here until that is taken back; it holds nothing meanwhile.
-fn stop_here(place: &str) {
-    let mut shown = false;
-    while settings::stop_at().as_deref() == Some(place) {
-        if !shown {
-            let text = std::ffi::CString::new(format!("stopped at {place}")).unwrap_or_default();
-            // SAFETY: outside of a transaction, with a string that is copied.
-            unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, text.as_ptr()) };
-            shown = true;
-        }
-        signals::wait(None, None);
-    }
+/// Shows in pg_stat_activity what the worker is doing between transactions.
+#[cfg(feature = "test-hooks")]
+pub(crate) fn report_activity(text: &str) {
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    // SAFETY: the server copies the string.
+    unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_IDLE, text.as_ptr()) };
 }

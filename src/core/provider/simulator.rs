@@ -38,6 +38,7 @@ use writing::Pen;
 pub fn answer(request: &Request) -> Reply {
     let settings = Settings::read(&request.settings);
     // The one fault that is ours and not the model's: whoever runs this must outlive it.
+    #[cfg(feature = "test-hooks")]
     assert!(!settings.panic.strikes(request.call_no), "simulated panic of call {}", request.call_no);
     let conversation = Conversation::read(&request.messages);
     let hash = digest(request, conversation.turn, settings.seed);

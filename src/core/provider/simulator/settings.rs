@@ -98,6 +98,7 @@ pub(super) struct Settings {
     pub(super) continues_afresh: bool,
     pub(super) malformed_json: Fault,
     pub(super) drop_connection: Fault,
+    #[cfg(feature = "test-hooks")]
     pub(super) panic: Fault,
     pub(super) refuse: bool,
     pub(super) answer_words: usize,
@@ -125,6 +126,7 @@ impl Settings {
             continues_afresh: settings["continue"] == "afresh",
             malformed_json: Fault::read(&settings["malformed_json"]),
             drop_connection: Fault::read(&settings["drop_connection"]),
+            #[cfg(feature = "test-hooks")]
             panic: Fault::read(&settings["panic"]),
             refuse: is_true("refuse"),
             answer_words: number("answer_words").unwrap_or(DEFAULT_WORDS).min(MOST_WORDS) as usize,
@@ -165,6 +167,13 @@ fn latency(value: &Value) -> Option<(u64, u64)> {
     (least <= most).then_some((least, most))
 }
 
+/// What a fault may be set to.
+const FAULT: &str = "true, false or a number of calls";
+
+fn is_fault(value: &Value) -> bool {
+    value.is_boolean() || value.is_u64()
+}
+
 /// Checks the settings of a simulated model; the message names the key at fault.
 pub fn check(settings: &Value) -> Result<(), String> {
     let fields = match settings {
@@ -179,9 +188,9 @@ pub fn check(settings: &Value) -> Result<(), String> {
             }
             "continue" => (matches!(value.as_str(), Some("onward" | "afresh")), "onward or afresh"),
             "fail_always" | "refuse" | "omit_always" => (value.is_boolean(), "true or false"),
-            "malformed_json" | "drop_connection" | "panic" => {
-                (value.is_boolean() || value.is_u64(), "true, false or a number of calls")
-            }
+            "malformed_json" | "drop_connection" => (is_fault(value), FAULT),
+            #[cfg(feature = "test-hooks")]
+            "panic" => (is_fault(value), FAULT),
             "latency_ms" => (latency(value).is_some(), "a whole number, or [least, most]"),
             "marker" => (
                 Marker::read(value).is_some(),
@@ -213,7 +222,7 @@ mod tests {
             json!(null),
             json!({}),
             json!({"fail_first": 2, "fail_class": "throttled", "retry_after_ms": 50, "latency_ms": [5, 9], "seed": 1}),
-            json!({"latency_ms": 3, "cut_after_tokens": 9, "malformed_json": 1, "drop_connection": true, "panic": 2, "refuse": false,
+            json!({"latency_ms": 3, "cut_after_tokens": 9, "malformed_json": 1, "drop_connection": true, "refuse": false,
                    "answer_words": 40, "fail_always": true}),
             json!({"marker": "é".repeat(64), "wrap": "document_key", "omit_keys": ["a", "b[c]"], "omit_always": true}),
             json!({"marker": "auto", "wrap": "prose", "omit_keys": []}),
@@ -246,6 +255,15 @@ mod tests {
             (json!([]), "object"),
         ] {
             assert!(check(&settings).unwrap_err().contains(word), "{settings}");
+        }
+    }
+
+    #[test]
+    fn only_test_builds_know_a_model_that_panics() {
+        let checked = check(&json!({"panic": 2}));
+        match cfg!(feature = "test-hooks") {
+            true => assert_eq!(checked, Ok(())),
+            false => assert_eq!(checked, Err("unknown setting \"panic\" of a simulated model".to_owned())),
         }
     }
 

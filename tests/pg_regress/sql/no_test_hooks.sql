@@ -1,0 +1,8 @@
+-- A build without the cargo feature test-hooks: nobody moves the clock, stops the worker or makes a call thread panic.
+\set SHOW_CONTEXT never
+load 'pg_dialectic';
+show dialectic.clock_offset;
+show dialectic.stop_at;
+set dialectic.clock_offset = 3600;
+set dialectic.stop_at = 'claimed';
+select dialectic.add_model('hooked', 'simulator', settings => '{"panic": true}');

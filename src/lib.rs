@@ -99,14 +99,10 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/engine/claim.sql",
     name = "claim",
-    requires = [
-        "cooldown",
-        worker::commit_hook::_claim_floor,
-        worker::commit_hook::_raise_floor,
-        api::identity::_worker_state
-    ]
+    requires = ["cooldown", api::claim::_claim_with_lease, api::identity::_worker_state]
 );
-extension_sql_file!("../sql/engine/lost_claims.sql", name = "lost_claims", requires = ["claim"]);
+extension_sql_file!("../sql/engine/dead_claims.sql", name = "dead_claims", requires = ["claim"]);
+extension_sql_file!("../sql/engine/lost_claims.sql", name = "lost_claims", requires = ["dead_claims"]);
 extension_sql_file!("../sql/engine/plan.sql", name = "plan", requires = ["lost_claims", api::plan::_plan_recipe]);
 extension_sql_file!("../sql/engine/request.sql", name = "request", requires = ["plan", api::prompt::_make_request]);
 extension_sql_file!(

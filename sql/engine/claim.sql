@@ -1,8 +1,8 @@
--- Claiming: who may work on a job, and when a claim is void. What is done with a claimed job is not decided here.
+-- Claiming: which due jobs a claimer takes, and who lives. What is done with a claimed job is not decided here.
 --
 -- A claimer inside the server holds an advisory lock on its name while it lives, so its claims are void the moment it
 -- dies; one outside has a lease. Whatever a claim locks (jobs, and where claims are void or money has come back also
--- sessions and wallets) it locks with SKIP LOCKED: it waits for nobody. Every claim draws a new fence.
+-- sessions and wallets) it locks with SKIP LOCKED, so it never waits. Every claim draws a new fence.
 
 -- The advisory lock of a claimer; the first key tells our locks from anyone else's.
 create function _claimer_key(claimer text, out space integer, out key integer)
@@ -44,162 +44,307 @@ begin
 end
 $$;
 
+-- What one claim may take: nothing of the excluded sessions, nothing before the floor, of the limited queues no more
+-- than their room, and no call of a session that waits for money. Jobs that are worked alone are not taken together
+-- with others.
+create type _claim_terms as (
+    claimer          text,
+    -- Null for a claimer inside the server: its advisory lock says how long its claims hold.
+    lease            interval,
+    takes_test_jobs  boolean,
+    floor            bigint,
+    excluded         uuid[],
+    limited_queues   text[],
+    rooms            integer[],
+    -- Ordered by id: each job is looked up among what may be thousands.
+    unfunded         uuid[],
+    worked_alone     uuid[]
+);
+
+-- A job that this transaction has locked, and where its rows are.
+create type _locked_job as (job_id uuid, queue text, queue_position bigint, place tid, job_place tid);
+
 create function claim_jobs(worker text, max_jobs integer, lease interval default '5 min') returns setof jobs
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    claimed uuid[];
 begin
     perform _refuse_null('worker', coalesce(worker, '') = '');
     if lease is null or lease <= interval '0' or lease > interval '1 day' then
         raise exception 'lease cannot be %', coalesce(lease::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give a time longer than zero and at most a day.';
     end if;
-    return query select * from _claim(worker, max_jobs, lease, false, _uuid_v7(), '{}', '{}', '{}', '{}');
+    if max_jobs is null or max_jobs not between 1 and 100000 then
+        raise exception 'max_jobs cannot be %', coalesce(max_jobs::text, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Give a number from 1 to 100000.';
+    end if;
+    perform _require_read_committed();
+    claimed := array(select _claim_with_lease(worker, max_jobs, lease));
+    return query select j.* from jobs j where j.id = any (claimed) order by j.queue_position, j.id;
 end
 $$;
 comment on function claim_jobs(text, integer, interval) is
     'Takes up to max_jobs due jobs for a worker outside the server; each is its own until it is finished or the lease ends.';
 
--- Due work by priority, then by queue_position; a job that is tried again keeps its queue_position. lease null: the claimer holds its
--- advisory lock. What is lined up before the floor is known to be gone, so that a claim never walks through what others
--- have finished. Of the queues that are named no more is taken than there is room for, and of owners and sessions that
--- are poor no call.
-create function _claim(
-    claimer text, max_jobs integer, lease interval, with_test_jobs boolean, claim uuid, held uuid[], narrow text[], rooms integer[],
-    poor text[]
-) returns setof jobs
+-- Claims up to max_jobs jobs for a worker outside the server.
+create function _claim_leased(
+    worker text, max_jobs integer, lease interval, floor bigint, limited_queues text[], rooms integer[]
+) returns setof uuid
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
-    -- Planned while the tables are small, it must still be right when they are not. A scan that is needed all the same
-    -- would then seem dear enough to be compiled, which takes longer than all the rest.
-    set enable_seqscan = off
-    set jit = off
+as $$
+begin
+    floor := _recover_jobs(worker, '{}', floor);
+    return query
+        select j.id
+        from _claim((worker, lease, false, floor, '{}', limited_queues, rooms, '{}', '{}')::_claim_terms, max_jobs,
+                    _uuid_v7()) as j;
+end
+$$;
+
+-- Claims up to max_jobs jobs for a claimer inside the server; the last row has no job and says the new floor, below
+-- which no job is ready. Test jobs are left to run_pending. Where a job is to be worked alone, nothing is claimed until
+-- nothing is in flight, and then that job.
+create function _claim_batch(
+    claimer text, max_jobs integer, in_flight integer, floor bigint, excluded uuid[], limited_queues text[],
+    rooms integer[], payers_waiting text[]
+) returns table (
+    claim uuid, job_id uuid, claim_id bigint, session_id uuid, kind text, queue text, is_alone boolean,
+    next_floor bigint
+)
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    is_worker boolean := claimer like 'worker:%';
+    new_claim uuid := _uuid_v7();
+    alone     uuid;
+    terms     _claim_terms;
+begin
+    -- A worker that is switched off does not touch what dead claimers have left either.
+    if is_worker and (select c.value from configuration c where c.key = 'worker_enabled' order by c.is_shipped limit 1)
+                     <> 'true' then
+        return;
+    end if;
+    floor := _recover_jobs(claimer, excluded, floor);
+    terms := (claimer, null, not is_worker, floor, excluded, limited_queues, rooms, _unfunded_sessions(payers_waiting),
+              array(select s.job_id from suspect_jobs s))::_claim_terms;
+    if terms.worked_alone <> '{}' then
+        alone := _next_suspect(terms);
+    end if;
+    if alone is not null then
+        if in_flight > 0 then
+            return;
+        end if;
+        return query
+            select new_claim, j.id, j.claim_id, j.session_id, j.kind, j.queue, true, null::bigint
+            from _claim_alone(claimer, alone, new_claim) as j;
+        if found then
+            return;
+        end if;
+    end if;
+    return query
+        select new_claim, j.id, j.claim_id, j.session_id, j.kind, j.queue, false, null::bigint
+        from _claim(terms, max_jobs, new_claim) as j
+        order by j.queue_position, j.id;
+    return query
+        select null::uuid, null::uuid, null::bigint, null::uuid, null::text, null::text, false, _first_position(floor);
+end
+$$;
+
+-- Makes ready what dead claimers held and what there is money for again; returns the floor, lowered to the positions
+-- that such jobs return to.
+create function _recover_jobs(claimer text, excluded uuid[], floor bigint) returns bigint
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if exists (select from claimers c where c.name <> claimer)
+        or exists (select from claims c where c.lease_until < _now()) then
+        floor := least(floor, _claim_position());
+        perform _free_dead_claims(claimer, excluded);
+    end if;
+    if exists (select from unfunded_jobs u where u.is_due) then
+        floor := least(floor, _claim_position());
+        perform _resume_due(excluded);
+    end if;
+    return floor;
+end
+$$;
+
+-- The sessions of these payers: a payer is an owner or a session.
+create function _unfunded_sessions(payers text[]) returns uuid[]
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if payers = '{}' then
+        return '{}';
+    end if;
+    return array(
+        select s.id from sessions s where s.owner = any (payers) and s.status = 'active'
+        union
+        select p.payer::uuid from unnest(payers) as p(payer) where p.payer !~ '^(role|jwt):'
+        order by 1);
+end
+$$;
+
+-- Claims due jobs by priority, then by queue_position; a job that is tried again keeps its queue_position. Candidates
+-- are chosen without a lock and then locked; when other transactions hold too many of them, more are chosen.
+create function _claim(terms _claim_terms, max_jobs integer, claim uuid) returns setof jobs
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
     moment     timestamptz := _now();
-    -- A claimer inside the server works these alone (_claim_alone).
-    suspects   uuid[] := '{}';
-    resting    text[] := _resting_models(moment) || array(select n.queue from unnest(narrow, rooms) as n(queue, room) where n.room < 1);
-    floor      bigint;
-    looked_at  integer := max_jobs;
-    -- How many were looked at the last time.
-    seen       integer;
-    -- The sessions of which no call is taken, in order: there may be thousands, and each job is looked for among them.
-    shut       uuid[] := '{}';
-    -- By place in the table, which cannot change while they are looked at and locked; to find them again costs nothing.
+    depth      integer := 1;
     candidates tid[];
-    places     tid[];
-    chosen     tid[];
-    ids        uuid[];
-    last_position  bigint;
+    -- How many candidates there were the last time.
+    before     integer;
+    locked     _locked_job[];
 begin
-    if max_jobs is null or max_jobs not between 1 and 100000 then
-        raise exception 'max_jobs cannot be %', coalesce(max_jobs::text, 'null')
-            using errcode = 'invalid_parameter_value', hint = 'Give a number from 1 to 100000.';
-    end if;
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform _require_read_committed();
-    end if;
-    if exists (select from claimers c where c.name <> claimer) or exists (select from claims c where c.lease_until < moment) then
-        perform _free_dead_claims(claimer, held);
-    end if;
-    if lease is null then
-        suspects := array(select s.job_id from suspect_jobs s);
-    end if;
-    if exists (select from unfunded_jobs u where u.is_due) then
-        perform _resume_due(held);
-    end if;
-    floor := _claim_floor();
-    if poor <> '{}' then
-        shut := array(
-            select s.id from sessions s where s.owner = any (poor) and s.status = 'active'
-            union
-            select p.purse::uuid from unnest(poor) as p(purse) where p.purse !~ '^(role|jwt):'
-            order by 1);
-    end if;
-    -- Candidates are looked at first and locked when chosen; when others hold too many of them, further ones are looked
-    -- at.
     loop
-        candidates := array(
-            select c.place
-            from (
-                select q.place, q.job_id, q.priority, q.queue_position
-                from queues l
-                cross join lateral (
-                    select r.ctid as place, r.job_id, r.priority, r.queue_position
-                    from ready_jobs r
-                    where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority
-                      and r.queue_position >= floor and r.run_at <= moment
-                      and (l.name = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
-                      and r.session_id <> all (held) and (suspects = '{}' or r.job_id <> all (suspects))
-                    order by r.queue_position
-                    limit least(looked_at, rooms[array_position(narrow, l.name)]::bigint * (looked_at / max_jobs))
-                ) as q
-                where l.name <> all (resting) and (with_test_jobs or not l.is_test)
-                union all
-                (select r.ctid, r.job_id, r.priority, r.queue_position
-                 from ready_jobs r
-                 where r.is_delayed and r.run_at <= moment and r.queue <> all (resting) and (with_test_jobs or not r.is_test)
-                   and (r.queue = '' or shut = '{}' or shut[width_bucket(r.session_id, shut)] is distinct from r.session_id)
-                   and r.session_id <> all (held) and (suspects = '{}' or r.job_id <> all (suspects))
-                 order by r.run_at
-                 limit looked_at)
-            ) as c
-            order by c.priority desc, c.queue_position, c.job_id
-            limit looked_at);
-        -- A claim waits for nobody, neither in the line nor among the jobs: whoever moves a job takes it out of the
-        -- line as well.
-        select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id), (array_agg(c.queue_position))[1]
-        into places, chosen, ids, last_position
+        candidates := _find_candidates(terms, moment, max_jobs, depth);
+        locked := _lock_candidates(terms, candidates, max_jobs);
+        exit when cardinality(locked) in (max_jobs, cardinality(candidates))
+            or (cardinality(candidates) < max_jobs * depth
+                and (terms.limited_queues = '{}' or cardinality(candidates) = before));
+        before := cardinality(candidates);
+        depth := depth * 4;
+    end loop;
+    if depth > 1 and terms.limited_queues <> '{}' then
+        locked := _trim_to_rooms(terms, locked);
+    end if;
+    if cardinality(locked) > 0 then
+        return query select * from _take_locked(terms, locked, claim, moment);
+    end if;
+end
+$$;
+
+-- The places in ready_jobs of up to max_jobs * depth jobs that the terms allow, the first of each queue.
+create function _find_candidates(terms _claim_terms, moment timestamptz, max_jobs integer, depth integer) returns tid[]
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    most         integer := max_jobs * depth;
+    excluded     uuid[] := terms.excluded;
+    unfunded     uuid[] := terms.unfunded;
+    worked_alone uuid[] := terms.worked_alone;
+    closed       text[] := _resting_models(moment) || _full_queues(terms);
+begin
+    return array(
+        select c.place
         from (
-            select r.ctid as place, j.ctid as job_place, r.job_id, r.queue_position
+            select q.place, q.job_id, q.priority, q.queue_position
+            from queues l
+            cross join lateral (
+                select r.ctid as place, r.job_id, r.priority, r.queue_position
+                from ready_jobs r
+                where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority
+                  and r.queue_position >= terms.floor and r.run_at <= moment
+                  and (l.name = '' or unfunded = '{}'
+                       or unfunded[width_bucket(r.session_id, unfunded)] is distinct from r.session_id)
+                  and r.session_id <> all (excluded) and (worked_alone = '{}' or r.job_id <> all (worked_alone))
+                order by r.queue_position
+                limit least(most, terms.rooms[array_position(terms.limited_queues, l.name)]::bigint * depth)
+            ) as q
+            where l.name <> all (closed) and (terms.takes_test_jobs or not l.is_test)
+            union all
+            (select r.ctid, r.job_id, r.priority, r.queue_position
+             from ready_jobs r
+             where r.is_delayed and r.run_at <= moment and r.queue <> all (closed)
+               and (terms.takes_test_jobs or not r.is_test)
+               and (r.queue = '' or unfunded = '{}'
+                    or unfunded[width_bucket(r.session_id, unfunded)] is distinct from r.session_id)
+               and r.session_id <> all (excluded) and (worked_alone = '{}' or r.job_id <> all (worked_alone))
+             order by r.run_at
+             limit most)
+        ) as c
+        order by c.priority desc, c.queue_position, c.job_id
+        limit most);
+end
+$$;
+
+-- The limited queues that have no room.
+create function _full_queues(terms _claim_terms) returns text[]
+    language sql immutable
+    return array(select l.queue from unnest(terms.limited_queues, terms.rooms) as l(queue, room) where l.room < 1);
+
+-- Locks up to max_jobs of the candidates, skipping what other transactions have locked.
+--
+-- Candidates are found again by their place (ctid). Rows of ready_jobs are never updated, so a row keeps its place; the
+-- snapshot of the statement that called the claim keeps VACUUM from giving the place of a deleted row to another one.
+-- The place of a job is that of the version that is locked here, and a locked row does not move.
+create function _lock_candidates(terms _claim_terms, candidates tid[], max_jobs integer) returns _locked_job[]
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return array(
+        select (c.job_id, c.queue, c.queue_position, c.place, c.job_place)::_locked_job
+        from (
+            select r.job_id, r.queue, r.queue_position, r.ctid as place, j.ctid as job_place
             from ready_jobs r
             join jobs j on j.id = r.job_id
             where r.ctid = any (candidates) and j.status = any (_ready_statuses())
-              -- Asked with the same eyes that see the jobs: the worker of a database that is being restored must not be
-              -- early.
-              and (lease is not null or with_test_jobs or get_config('worker_enabled') = 'true')
+              -- Checked in this statement's snapshot, so that a restore which disables the worker cannot race with
+              -- the claim.
+              and (terms.lease is not null or terms.takes_test_jobs or get_config('worker_enabled') = 'true')
             order by r.priority desc, r.queue_position, r.job_id
             limit max_jobs
             for update of r skip locked
             for no key update of j skip locked
-        ) as c;
-        exit when cardinality(places) in (max_jobs, cardinality(candidates))
-            or (cardinality(candidates) < looked_at and (narrow = '{}' or cardinality(candidates) = seen));
-        seen := cardinality(candidates);
-        looked_at := looked_at * 4;
-    end loop;
-    -- Of a narrow queue more was looked at than there is room for, where somebody holds what comes first.
-    if looked_at > max_jobs and narrow <> '{}' then
-        select coalesce(array_agg(c.place), '{}'), array_agg(c.job_place), array_agg(c.job_id)
-        into places, chosen, ids
-        from (
-            select p.*, row_number() over (partition by r.queue order by p.nth) as in_queue, rooms[array_position(narrow, r.queue)] as room
-            from unnest(places, chosen, ids) with ordinality as p(place, job_place, job_id, nth)
-            join ready_jobs r on r.ctid = p.place
-            order by p.nth) as c
-        where c.room is null or c.in_queue <= c.room;
-    end if;
-    if places = '{}' then
-        perform _raise_floor(_first_position(floor));
-        return;
-    end if;
-    insert into claims (id, claimed_by, lease_until, job_ids) values (claim, claimer, moment + lease, ids);
-
-    perform setval('claim_positions', last_position);
-    delete from ready_jobs r where r.ctid = any (places);
-    return query
-        update jobs j
-        set status = 'processing', status_before = j.status, claim_id = nextval('claim_ids'), claimed_by = claimer,
-            lease_until = moment + lease, started_at = coalesce(j.started_at, moment)
-        where j.ctid = any (chosen)
-        returning j.*;
-    perform _raise_floor(_first_position(floor));
+        ) as c);
 end
 $$;
 
--- The lowest queue_position that stands in any queue from the floor on; without any, all that will come.
+-- Drops locked jobs of limited queues beyond their room: where other transactions hold the first jobs of a queue, more
+-- candidates than room are chosen.
+create function _trim_to_rooms(terms _claim_terms, locked _locked_job[]) returns _locked_job[]
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return array(
+        select (t.job_id, t.queue, t.queue_position, t.place, t.job_place)::_locked_job
+        from (
+            select l.*, row_number() over (partition by l.queue order by l.nth) as nth_of_queue,
+                   terms.rooms[array_position(terms.limited_queues, l.queue)] as room
+            from unnest(locked) with ordinality as l(job_id, queue, queue_position, place, job_place, nth)) as t
+        where t.room is null or t.nth_of_queue <= t.room
+        order by t.nth);
+end
+$$;
+
+-- Makes locked jobs the claimer's: they leave the queue, and every job draws a fence of its own.
+create function _take_locked(terms _claim_terms, locked _locked_job[], claim uuid, moment timestamptz)
+    returns setof jobs
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    places     tid[] := array(select l.place from unnest(locked) as l);
+    job_places tid[] := array(select l.job_place from unnest(locked) as l);
+begin
+    insert into claims (id, claimed_by, lease_until, job_ids)
+    values (claim, terms.claimer, moment + terms.lease, array(select l.job_id from unnest(locked) as l));
+    perform setval('claim_positions', (locked[1]).queue_position);
+    delete from ready_jobs r where r.ctid = any (places);
+    return query
+        update jobs j
+        set status = 'processing', status_before = j.status, claim_id = nextval('claim_ids'),
+            claimed_by = terms.claimer, lease_until = moment + terms.lease, started_at = coalesce(j.started_at, moment)
+        where j.ctid = any (job_places)
+        returning j.*;
+end
+$$;
+
+-- The lowest queue_position of a ready job in any queue, from the floor on; without any, the highest number there is.
 create function _first_position(floor bigint) returns bigint
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -210,147 +355,9 @@ begin
         from queues l
         cross join lateral (
             select r.queue_position from ready_jobs r
-            where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority and r.queue_position >= floor
+            where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority
+              and r.queue_position >= floor
             order by r.queue_position
             limit 1) as first), 9223372036854775807);
-end
-$$;
-
--- The claimers inside the server that may hold a claim or have a call open, and are gone. They are listed, for to look
--- through what was ever claimed would cost more the longer an old snapshot is held.
-create function _dead_claimers(asking text) returns text[]
-    language plpgsql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    live_claimers text[] := _live_claimers();
-begin
-    return array(
-        select c.name from claimers c
-        where c.name <> asking and _claimer_lock_id(c.name) <> all (live_claimers));
-end
-$$;
-
--- Whoever holds a claim without a lease is listed, however the claim came to be here: a restored database knows its
--- dead by this.
-create function _list_claimers() returns trigger
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
-    -- Claims that a dump brought were not lost here.
-    insert into claimers (name, server)
-    select distinct n.claimed_by, case split_part(n.claimed_by, ':', 2) when pg_backend_pid()::text then _server() end
-    from new_claims n
-    where n.lease_until is null and not exists (select from claimers c where c.name = n.claimed_by)
-    on conflict do nothing;
-    return null;
-end
-$$;
-create trigger _list_claimers
-    after insert on claims
-    referencing new table as new_claims
-    for each statement execute function _list_claimers();
-
--- Gives back the jobs of claimers that are gone: where they were, at once, and no attempt charged. The calls they had
--- under way are lost, whatever became of their jobs meanwhile. A claimer that lives is never touched, whoever asks.
-create function _free_dead_claims(asking text, excluded uuid[]) returns void
-    language plpgsql
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    moment timestamptz := _now();
-    dead   text[] := _dead_claimers(asking);
-    -- The claims that are void, and each of their jobs with the one who took it.
-    void   uuid[];
-    takers text[];
-    taken  uuid[];
-    busy   text[];
-    freed  uuid[];
-    lost   bigint[];
-begin
-    if dead = '{}' and not exists (select from claims c where c.lease_until < moment) then
-        return;
-    end if;
-    -- Skip claims that another process is already releasing.
-    void := array(select c.id from claims c where c.lease_until < moment for update skip locked)
-            || array(select c.id from claims c where c.lease_until is null and c.claimed_by = any (dead) for update skip locked);
-    select array_agg(c.claimed_by), array_agg(job_id) into takers, taken
-    from claims c, unnest(c.job_ids) as job_id
-    where c.id = any (void);
-
-    -- A session whose lock somebody holds, or the wallet of its owner, is left for the next claim: a claim waits for
-    -- nobody.
-    busy := _busy_wallets(array(select j.session_id from jobs j where j.id = any (taken)));
-    with held as materialized (
-        select j.id, j.session_id, j.claim_id
-        from unnest(taken, takers) as t(job_id, claimed_by)
-        join jobs j on j.id = t.job_id
-        where j.status = 'processing' and j.claimed_by = t.claimed_by and (j.lease_until is null or j.lease_until < moment)
-          and j.session_id <> all (excluded)
-    ),
-    quiet as materialized (
-        select s.id from sessions s
-        where s.id in (select h.session_id from held h) and s.owner <> all (busy)
-        order by s.id
-        for no key update skip locked
-    ),
-    gone as (
-        select j.id, j.claim_id
-        from quiet
-        join held h on h.session_id = quiet.id
-        join jobs j on j.id = h.id
-        where j.status = 'processing' and j.claim_id = h.claim_id and (j.lease_until is null or j.lease_until < moment)
-        order by j.id
-        for no key update of j skip locked
-    ),
-    back as (
-        update jobs j
-        set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-            queue_position = greatest(j.queue_position, _claim_position())
-        from gone
-        where j.id = gone.id
-        returning j.id, gone.claim_id
-    )
-    select array_agg(back.id), array_agg(back.claim_id) into freed, lost from back;
-    if freed is not null then
-        perform _note_lost_claims(freed, lost, void, moment);
-    end if;
-
-    perform _close_lost_calls(array(
-        select o.id
-        from unnest(taken, takers) as t(job_id, claimed_by)
-        join model_calls o on o.job_id = t.job_id and o.claimed_by = t.claimed_by
-        join sessions s on s.id = o.session_id
-        where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment) and s.owner <> all (busy)
-          and s.id <> all (excluded)
-          and not exists (select from jobs j where j.id = o.job_id and j.status = 'processing' and j.claim_id = o.claim_id)
-        for no key update of o, s skip locked), moment);
-
-    -- While a database is restored its claims may come before its jobs: such a claim stays.
-    delete from claims c
-    where c.id = any (void)
-      and not exists (select from unnest(c.job_ids) as t(job_id) where not exists (select from jobs j where j.id = t.job_id))
-      and not exists (
-          select from unnest(c.job_ids) as t(job_id) join jobs j on j.id = t.job_id
-          where j.status = 'processing' and j.claimed_by = c.claimed_by and (j.lease_until is null or j.lease_until < moment))
-      and not exists (
-          select from unnest(c.job_ids) as t(job_id) join model_calls o on o.job_id = t.job_id and o.claimed_by = c.claimed_by
-          where o.outcome = 'open' and (o.lease_until is null or o.lease_until < moment));
-    delete from claimers c
-    where c.name in (select k.name from claimers k where k.name = any (dead) for update skip locked)
-      and not exists (select from claims held where held.lease_until is null and held.claimed_by = c.name);
-end
-$$;
-
--- Strikes off claims of which nothing is held any more, neither a job nor an open call.
-create function _release_claims(claims uuid[]) returns void
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
-    delete from claims c where c.id = any (_release_claims.claims);
 end
 $$;

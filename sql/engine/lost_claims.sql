@@ -83,12 +83,13 @@ $$;
 -- The due job that is to be worked alone next; null when there is none, or none that may be claimed now. A job that was
 -- lost alone waits until no claimer has died for as long as its pause: while something else kills claimers, a loss says
 -- nothing of the job.
-create function _next_suspect(with_test_jobs boolean, excluded uuid[], full_queues text[]) returns uuid
+create function _next_suspect(terms _claim_terms) returns uuid
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
     moment    timestamptz := _now();
+    closed    text[] := _resting_models(moment) || _full_queues(terms);
     last_loss timestamptz := (select max(s.lost_at) from suspect_jobs s);
 begin
     return (
@@ -96,8 +97,8 @@ begin
         from suspect_jobs s
         join ready_jobs r on r.job_id = s.job_id
         where r.run_at <= moment and last_loss + _pause_after_loss(s.losses) <= moment
-          and (with_test_jobs or not r.is_test) and r.session_id <> all (excluded)
-          and r.queue <> all (full_queues || _resting_models(moment))
+          and (terms.takes_test_jobs or not r.is_test) and r.session_id <> all (terms.excluded)
+          and r.queue <> all (closed)
         order by s.losses + s.breaks, r.priority desc, r.queue_position, r.job_id
         limit 1);
 end

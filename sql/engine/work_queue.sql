@@ -20,49 +20,6 @@ begin
 end
 $$;
 
--- Claims up to "room" jobs for a claimer inside the server, under a claim of this id: none of the excluded sessions, of
--- the limited queues no more than they have room for, and no call of owners and sessions that wait for money. Test jobs
--- are left to run_pending. Where a job is to be worked alone, nothing is claimed until nothing is in flight, and then
--- that job.
-create function _claim_batch(
-    claimer text, room integer, in_flight integer, claim uuid, excluded uuid[], narrow text[], rooms integer[], poor text[]
-) returns table (job_id uuid, claim_id bigint, session_id uuid, kind text, queue text, is_alone boolean)
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    is_worker boolean := claimer like 'worker:%';
-    suspect   uuid;
-begin
-    -- One that is switched off is in nobody's way, not even to free what the dead have left.
-    if is_worker and (select c.value from configuration c where c.key = 'worker_enabled' order by c.is_shipped limit 1) <> 'true' then
-        return;
-    end if;
-    if exists (select from claimers c where c.name <> claimer) then
-        perform _free_dead_claims(claimer, excluded);
-    end if;
-    if exists (select from suspect_jobs) then
-        suspect := _next_suspect(
-            not is_worker, excluded, array(select n.queue from unnest(narrow, rooms) as n(queue, room) where n.room < 1));
-    end if;
-    if suspect is not null then
-        if in_flight > 0 then
-            return;
-        end if;
-        return query
-            select j.id, j.claim_id, j.session_id, j.kind, j.queue, true from _claim_alone(claimer, suspect, claim) as j;
-        if found then
-            return;
-        end if;
-    end if;
-    return query
-        select j.id, j.claim_id, j.session_id, j.kind, j.queue, false
-        from _claim(claimer, room, null, not is_worker, claim, excluded, narrow, rooms, poor) as j
-        order by j.queue_position, j.id;
-end
-$$;
-
 -- Locks those of these sessions that nobody holds, nor the wallets of their owners, and returns them; so too those that
 -- are deleted, of whose jobs nothing is left to wait for: whoever has them in hand shall find their claims gone.
 create function _lock_sessions(ids uuid[]) returns setof uuid
@@ -99,14 +56,15 @@ $$;
 
 -- Seconds until the next job can be claimed, but for those in queues that are full: 0 when one is due, null when none is
 -- coming.
-create function _next_due(claimer text, with_test_jobs boolean, full_queues text[], excluded uuid[]) returns double precision
+create function _next_due(
+    claimer text, with_test_jobs boolean, floor bigint, full_queues text[], excluded uuid[]
+) returns double precision
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    floor bigint := _claim_floor();
-    next  timestamptz;
+    next timestamptz;
 begin
     if not with_test_jobs and get_config('worker_enabled') <> 'true' then
         return null;

@@ -2,6 +2,7 @@
 //! decides anything, and none but those that fill a cache read a table. Names with a leading underscore are ours,
 //! called from `sql/`.
 
+pub(crate) mod claim;
 pub(crate) mod clock;
 pub(crate) mod entry;
 pub(crate) mod explain;

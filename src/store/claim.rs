@@ -1,22 +1,23 @@
 //! Claims: taking jobs, the locks of their sessions, and who still holds what.
 
 use super::{Row, query};
-use crate::api::clock::_uuid_v7;
 use crate::error::{Error, Problem};
 use dialectic_core::provider::storable;
 use pgrx::Uuid;
+use pgrx::datum::Interval;
 use std::collections::HashSet;
 
-const TAKE: &str = "select job_id, claim_id, session_id, kind, queue, is_alone from dialectic._claim_batch($1, $2, $3, $4, $5, $6, $7, $8)";
+const CLAIM_BATCH: &str = "select * from dialectic._claim_batch($1, $2, $3, $4, $5, $6, $7, $8)";
+const CLAIM_LEASED: &str = "select dialectic._claim_leased($1, $2, $3, $4, $5, $6) as job_id";
 const OF_JOB: &str = "select id as job_id, claim_id, session_id, kind from dialectic.jobs \
      where id operator(pg_catalog.=) $1 and claim_id is not null";
 const DUE_SESSIONS: &str = "select dialectic._due_sessions() as session";
 const LEAVE: &str = "select dialectic._release_claimer($1)";
 const FAIL_UNREADABLE: &str = "select dialectic._fail_unreadable($1, $2, $3, $4, $5)";
-const LET_GO: &str = "select dialectic._release_claims($1)";
+const RELEASE: &str = "select dialectic._release_claims($1)";
 const LOCK: &str = "select dialectic._lock_sessions($1) as session";
 const REVOKED: &str = "select dialectic._revoked($1, $2) as claim";
-const NEXT_DUE: &str = "select dialectic._next_due($1, $2, $3, $4) as seconds";
+const NEXT_DUE: &str = "select dialectic._next_due($1, $2, $3, $4, $5) as seconds";
 
 /// A job that is ours.
 #[derive(Debug, Clone, Copy)]
@@ -54,46 +55,80 @@ pub(crate) type Read<T> = (Claim, Result<T, Problem>);
 /// What was claimed together.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// The row of `claims` that lists it, where anything was.
+    /// The row of `claims` that lists it, where anything was claimed.
     pub(crate) batch: Option<Uuid>,
-    /// Each claim with the queue that its job stood in.
+    /// Each claim with the queue of its job.
     pub(crate) claims: Vec<(Claim, String)>,
     /// Whether it is one job that is worked alone, because an earlier claim of it was lost.
     pub(crate) is_alone: bool,
+    /// The lowest position of a job that is ready, where the claim has looked for it.
+    pub(crate) floor: Option<i64>,
 }
 
-/// Claims up to `room` due jobs: none of the excluded sessions, of limited queues no more than they have room for, and
-/// no call of an owner or a session that waits for money. A job that is worked alone is claimed only when none is in
-/// flight.
-pub(crate) fn take(
-    claimer: &str,
-    room: usize,
-    in_flight: usize,
-    excluded: &HashSet<Uuid>,
-    limited: &[(String, usize)],
-    payers_waiting: Vec<String>,
-) -> Result<Taken, Error> {
-    let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let queues: Vec<&str> = limited.iter().map(|(queue, _)| queue.as_str()).collect();
-    let rooms: Vec<i32> = limited.iter().map(|(_, room)| number(*room)).collect();
-    let batch = _uuid_v7();
-    let excluded: Vec<Uuid> = excluded.iter().copied().collect();
+/// What a claimer inside the server may claim.
+pub(crate) struct Order<'a> {
+    pub(crate) claimer: &'a str,
+    pub(crate) max_jobs: usize,
+    /// How many jobs it has in flight: a job that is worked alone is claimed only when there is none.
+    pub(crate) in_flight: usize,
+    /// No job with a lower position is ready.
+    pub(crate) floor: i64,
+    /// Sessions of which nothing is claimed.
+    pub(crate) excluded: &'a HashSet<Uuid>,
+    /// Queues of which no more may be claimed than this.
+    pub(crate) limited: &'a [(String, usize)],
+    /// Owners and sessions whose calls wait for money.
+    pub(crate) payers_waiting: Vec<String>,
+}
+
+/// Claims due jobs for a claimer inside the server.
+pub(crate) fn claim_batch(order: Order) -> Result<Taken, Error> {
+    let (queues, rooms) = rooms(order.limited);
+    let excluded: Vec<Uuid> = order.excluded.iter().copied().collect();
     let args = [
-        claimer.into(),
-        number(room).into(),
-        number(in_flight).into(),
-        batch.into(),
+        order.claimer.into(),
+        number(order.max_jobs).into(),
+        number(order.in_flight).into(),
+        order.floor.into(),
         excluded.into(),
         queues.into(),
         rooms.into(),
-        payers_waiting.into(),
+        order.payers_waiting.into(),
     ];
-    let mut is_alone = false;
-    let claims = query(TAKE, &args, |row| {
-        is_alone |= row.get::<bool>("is_alone")?;
-        Ok((read(row)?, row.get("queue")?))
+    let mut taken = Taken::default();
+    query(CLAIM_BATCH, &args, |row| {
+        // The last row says the floor.
+        let Some(batch) = row.nullable::<Uuid>("claim")? else {
+            taken.floor = Some(row.get("next_floor")?);
+            return Ok(());
+        };
+        taken.batch = Some(batch);
+        taken.is_alone |= row.get::<bool>("is_alone")?;
+        taken.claims.push((read(row)?, row.get("queue")?));
+        Ok(())
     })?;
-    Ok(Taken { batch: Some(batch), claims, is_alone })
+    Ok(taken)
+}
+
+/// Claims due jobs for a worker outside the server, until the lease ends; returns the jobs.
+pub(crate) fn claim_leased(
+    worker: &str,
+    max_jobs: i32,
+    lease: Interval,
+    floor: i64,
+    limited: &[(String, usize)],
+) -> Result<Vec<Uuid>, Error> {
+    let (queues, rooms) = rooms(limited);
+    let args = [worker.into(), max_jobs.into(), lease.into(), floor.into(), queues.into(), rooms.into()];
+    query(CLAIM_LEASED, &args, |row| row.get("job_id"))
+}
+
+fn rooms(limited: &[(String, usize)]) -> (Vec<&str>, Vec<i32>) {
+    limited.iter().map(|(queue, room)| (queue.as_str(), number(*room))).unzip()
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// The claim of one job, if it is claimed.
@@ -129,12 +164,12 @@ pub(crate) fn fail_unreadable(failures: &[(&Claim, &Problem)]) -> Result<(), Err
     query(FAIL_UNREADABLE, &args, |_| Ok(())).map(drop)
 }
 
-/// Strikes off batches of which nothing is held any more.
-pub(crate) fn let_go(batches: &[Uuid]) -> Result<(), Error> {
+/// Deletes batches of which nothing is held any more.
+pub(crate) fn release(batches: &[Uuid]) -> Result<(), Error> {
     if batches.is_empty() {
         return Ok(());
     }
-    query(LET_GO, &[batches.to_vec().into()], |_| Ok(())).map(drop)
+    query(RELEASE, &[batches.to_vec().into()], |_| Ok(())).map(drop)
 }
 
 /// Locks those of these sessions that nobody else has locked.
@@ -157,10 +192,11 @@ pub(crate) fn revoked(claims: &[Claim]) -> Result<HashSet<i64>, Error> {
 pub(crate) fn next_due(
     claimer: &str,
     with_test_jobs: bool,
+    floor: i64,
     full: Vec<String>,
     excluded: &HashSet<Uuid>,
 ) -> Result<Option<f64>, Error> {
     let excluded: Vec<Uuid> = excluded.iter().copied().collect();
-    let args = [claimer.into(), with_test_jobs.into(), full.into(), excluded.into()];
+    let args = [claimer.into(), with_test_jobs.into(), floor.into(), full.into(), excluded.into()];
     Ok(query(NEXT_DUE, &args, |row| row.nullable::<f64>("seconds"))?.into_iter().next().flatten())
 }

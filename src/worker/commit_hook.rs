@@ -151,15 +151,15 @@ pub(crate) fn _notify_worker(first_position: Option<i64>, revoked: bool) {
     });
 }
 
-/// Where in line a claim may begin; what this transaction has lined up itself is not in shared memory yet.
-#[pg_extern(volatile)]
-pub(crate) fn _claim_floor() -> i64 {
+/// The lowest queue position at which a claim has to look. A job that this transaction itself has made ready is not in
+/// shared memory yet.
+pub(crate) fn claim_floor() -> i64 {
     shmem::floor(database(), super::database_worker::is_worker()).min(SAYING.get().first_position)
 }
 
-/// A claim has found that nothing stands before this position; what the worker finds holds for all when it is committed.
-#[pg_extern(volatile)]
-pub(crate) fn _raise_floor(floor: i64) {
+/// A claim of the worker has found that no job below this position is ready; others may rely on it once the transaction
+/// is committed.
+pub(crate) fn raise_floor(floor: i64) {
     if super::database_worker::is_worker() {
         say(|saying| saying.floor = Some(floor));
     }

@@ -7,9 +7,11 @@
 use crate::error::{Error, Problem};
 use crate::store::{self, claim};
 use crate::test_hooks;
+use crate::worker::commit_hook::claim_floor;
 use crate::worker::engine::{Engine, Host, Report};
 use crate::worker::hold_up::{Scope, ShownHoldUp};
-use crate::worker::{claimer, schema, session_settings, shmem, signals};
+use crate::worker::session_settings::{self, PlanRefresh};
+use crate::worker::{claimer, schema, shmem, signals};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
@@ -104,8 +106,7 @@ fn serve(database: u32) {
         return;
     }
     let mut engine = begin(database, extension);
-    // Statements were planned for tables as they were; when these have grown they are planned again.
-    let (mut claimed, mut plans_fit) = (0, 50);
+    let mut plans = PlanRefresh::new();
     loop {
         signals::heed();
         let notice = shmem::look(database);
@@ -116,12 +117,7 @@ fn serve(database: u32) {
         let begun = Instant::now();
         let rest = match engine.cycle(&mut worker, usize::MAX, notice.revoked) {
             Ok(report) => {
-                claimed += report.claimed;
-                if claimed > plans_fit {
-                    // SAFETY: outside of a transaction.
-                    unsafe { pg_sys::ResetPlanCache() };
-                    plans_fit = claimed.saturating_mul(8);
-                }
+                plans.count(report.claimed);
                 if report.backoff.is_some() {
                     leave_if_gone(database, extension);
                 }
@@ -238,7 +234,7 @@ impl Worker {
         let full = engine.full_queues();
         let asked = full.clone();
         let due = self
-            .transaction(|| claim::next_due(engine.claimer(), false, asked, &engine.unclaimable()))
+            .transaction(|| claim::next_due(engine.claimer(), false, claim_floor(), asked, &engine.unclaimable()))
             // What cannot be asked now is asked again soon.
             .unwrap_or(Some(1.0))
             .map(Duration::from_secs_f64);

@@ -19,7 +19,7 @@ pub(crate) mod prepare;
 pub(crate) mod run_pending;
 pub(crate) mod schema;
 pub(crate) mod secret;
-mod session_settings;
+pub(crate) mod session_settings;
 pub(crate) mod shmem;
 pub(crate) mod signals;
 pub(crate) mod stop;

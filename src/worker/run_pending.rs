@@ -6,6 +6,7 @@
 use crate::error::{Error, Problem};
 use crate::store::{claim, schema};
 use crate::worker::claimer;
+use crate::worker::commit_hook::claim_floor;
 use crate::worker::engine::{Engine, Host};
 use crate::worker::{session_settings, signals};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -87,7 +88,7 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
             let full = engine.full_queues();
             let asked = full.clone();
             let due = host
-                .run(|| claim::next_due(engine.claimer(), true, asked, &engine.unclaimable()))?
+                .run(|| claim::next_due(engine.claimer(), true, claim_floor(), asked, &engine.unclaimable()))?
                 .map(Duration::from_secs_f64);
             let room = engine.rest(&full);
             match due.into_iter().chain(room).min().filter(|due| left > 0 && *due <= PATIENCE) {

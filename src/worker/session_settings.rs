@@ -9,9 +9,20 @@ use std::ffi::{CStr, CString};
 
 type Setting = (&'static CStr, &'static CStr);
 
-/// What the worker and `run_pending` have in common: what statements mean, how they are planned, and that no prompt
-/// is logged while errors are.
-const ENGINE: [Setting; 32] = [
+/// How statements of the engine are planned, wherever they run. By index and with generic plans: a plan is made once,
+/// while tables are small, and must still be right when they are large ([`PlanRefresh`] has it made again). Never
+/// compiled: a scan that is needed all the same looks expensive enough for JIT, which takes longer than the statement.
+const PLANNER: [Setting; 6] = [
+    (c"enable_seqscan", c"off"),
+    (c"enable_indexscan", c"on"),
+    (c"enable_indexonlyscan", c"on"),
+    (c"enable_bitmapscan", c"on"),
+    (c"jit", c"off"),
+    (c"plan_cache_mode", c"force_generic_plan"),
+];
+
+/// What the worker and `run_pending` have in common: what statements mean, and that errors are logged but no prompt.
+const ENGINE: [Setting; 26] = [
     (c"search_path", c"pg_catalog, pg_temp"),
     (c"session_replication_role", c"origin"),
     (c"row_security", c"on"),
@@ -24,12 +35,6 @@ const ENGINE: [Setting; 32] = [
     (c"intervalstyle", c"postgres"),
     (c"extra_float_digits", c"1"),
     (c"exit_on_error", c"off"),
-    (c"enable_seqscan", c"off"),
-    (c"enable_indexscan", c"on"),
-    (c"enable_indexonlyscan", c"on"),
-    (c"enable_bitmapscan", c"on"),
-    (c"jit", c"off"),
-    (c"plan_cache_mode", c"force_generic_plan"),
     (c"debug_print_parse", c"off"),
     (c"debug_print_rewritten", c"off"),
     (c"debug_print_plan", c"off"),
@@ -95,27 +100,62 @@ pub(crate) fn pin_for_worker(server: &ServerSettings) {
             && !name.to_bytes().starts_with(b"dialectic.")
             && !OF_THE_CONNECTION.contains(&name.to_bytes());
         if let Some((name, value)) = server.0.iter().find(|(known, _)| is_reset && known.as_c_str() == name) {
-            set(name, value, false);
+            set(name, value, Scope::Process);
         }
     }
-    for (name, value) in WORKER.iter().chain(&ENGINE) {
-        set(name, value, false);
+    for (name, value) in WORKER.iter().chain(&ENGINE).chain(&PLANNER) {
+        set(name, value, Scope::Process);
     }
-    flush_commits(false);
+    flush_commits(Scope::Process);
 }
 
 /// Pins, until the end of the transaction, what `run_pending` needs. Called before the first statement of each.
 pub(crate) fn pin_for_transaction() {
-    for (name, value) in TRANSACTION.iter().chain(&ENGINE) {
-        set(name, value, true);
+    for (name, value) in TRANSACTION.iter().chain(&ENGINE).chain(&PLANNER) {
+        set(name, value, Scope::Transaction);
     }
-    flush_commits(true);
+    flush_commits(Scope::Transaction);
+}
+
+/// Runs work of the engine in the transaction of a user, planned as everywhere in the engine.
+pub(crate) fn with_planner_settings<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: in a transaction. An error that leaves `work` ends the level together with its (sub)transaction.
+    let level = unsafe { pg_sys::NewGUCNestLevel() };
+    for (name, value) in &PLANNER {
+        set(name, value, Scope::Level);
+    }
+    let result = work();
+    // SAFETY: ends the level that was begun above.
+    unsafe { pg_sys::AtEOXact_GUC(true, level) };
+    result
+}
+
+/// Has plans made again when the tables have grown: after 50 claimed jobs, and whenever there were eight times as many.
+pub(crate) struct PlanRefresh {
+    claimed: usize,
+    due_at: usize,
+}
+
+impl PlanRefresh {
+    pub(crate) fn new() -> Self {
+        PlanRefresh { claimed: 0, due_at: 50 }
+    }
+
+    /// Counts claimed jobs. Called between transactions.
+    pub(crate) fn count(&mut self, claimed: usize) {
+        self.claimed += claimed;
+        if self.claimed > self.due_at {
+            // SAFETY: outside of a transaction.
+            unsafe { pg_sys::ResetPlanCache() };
+            self.due_at = self.claimed.saturating_mul(8);
+        }
+    }
 }
 
 /// A commit that is not flushed could lose an answer that was paid for; stronger values stay.
-fn flush_commits(is_local: bool) {
+fn flush_commits(scope: Scope) {
     if value(c"synchronous_commit").as_bytes() == b"off" {
-        set(c"synchronous_commit", c"on", is_local);
+        set(c"synchronous_commit", c"on", scope);
     }
 }
 
@@ -128,11 +168,24 @@ fn value(name: &CStr) -> CString {
     }
 }
 
+/// How long a setting keeps its value.
+#[derive(Clone, Copy)]
+enum Scope {
+    Process,
+    Transaction,
+    /// Until the innermost level of settings ends.
+    Level,
+}
+
 /// Sets a setting, of those that this server has; one that cannot be set stays as it is.
-fn set(name: &CStr, value: &CStr, is_local: bool) {
-    use pg_sys::GucAction::{GUC_ACTION_LOCAL, GUC_ACTION_SET};
+fn set(name: &CStr, value: &CStr, scope: Scope) {
+    use pg_sys::GucAction::{GUC_ACTION_LOCAL, GUC_ACTION_SAVE, GUC_ACTION_SET};
     use pg_sys::GucSource::{PGC_S_OVERRIDE, PGC_S_SESSION};
-    let (source, action) = if is_local { (PGC_S_SESSION, GUC_ACTION_LOCAL) } else { (PGC_S_OVERRIDE, GUC_ACTION_SET) };
+    let (source, action) = match scope {
+        Scope::Process => (PGC_S_OVERRIDE, GUC_ACTION_SET),
+        Scope::Transaction => (PGC_S_SESSION, GUC_ACTION_LOCAL),
+        Scope::Level => (PGC_S_SESSION, GUC_ACTION_SAVE),
+    };
     // SAFETY: both strings are copied; the level keeps it from raising an error.
     unsafe {
         if pg_sys::GetConfigOption(name.as_ptr(), true, false).is_null() {

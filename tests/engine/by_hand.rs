@@ -137,10 +137,7 @@ pub(crate) fn claimer(database: &Database) -> (Client, String) {
 /// Has such a claimer take up to ten due jobs; returns how many it has.
 pub(crate) fn take(client: &mut Client, claimer: &str) -> i64 {
     client
-        .query(
-            "select * from dialectic._claim_batch($1, 10, 0, dialectic._uuid_v7(), '{}', '{}', '{}', '{}')",
-            &[&claimer],
-        )
+        .query("select * from dialectic._claim_batch($1, 10, 0, 0, '{}', '{}', '{}', '{}')", &[&claimer])
         .expect("_claim_batch");
     one(client, "select count(*) from dialectic.jobs where status = 'processing' and claimed_by = $1", &[&claimer])
 }

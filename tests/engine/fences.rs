@@ -284,8 +284,9 @@ fn two_in_a_queue(client: &mut Client, jobs: i32) -> (Uuid, Uuid) {
 fn claimed_of_two(client: &mut Client, in_hand: &[Uuid]) -> Vec<Uuid> {
     column(
         client,
-        "select session_id from dialectic._claim('hand', 10, '5 min', false, gen_random_uuid(), $1, \
-                                                 array(select distinct queue from dialectic.ready_jobs), '{2}', '{}')",
+        "select session_id from dialectic._claim( \
+             ('hand', '5 min', false, 0, $1::uuid[], array(select distinct queue from dialectic.ready_jobs), '{2}', '{}', \
+              '{}')::dialectic._claim_terms, 10, gen_random_uuid())",
         &[&in_hand],
     )
 }

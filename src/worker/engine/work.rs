@@ -5,13 +5,14 @@
 
 use super::{Engine, UNSTORED_BYTES_LIMIT, read_news};
 use crate::error::{Error, Problem};
-use crate::store::claim::{self, Claim, Read, Taken, Work};
+use crate::store::claim::{self, Claim, Order, Read, Taken, Work};
 use crate::store::request::{self, Draft, Opened};
 use crate::store::{self, catalog, document, partial, plan, reply};
 use crate::test_hooks::stop_inside;
 use crate::worker::admission::News;
 use crate::worker::cache_invalidation;
 use crate::worker::calls::ClaimId;
+use crate::worker::commit_hook;
 use crate::worker::engine::isolate::Only;
 use crate::worker::in_flight::{Kind, Place, is_plan};
 use pgrx::Uuid;
@@ -122,7 +123,7 @@ impl Engine {
         }
         if matches!(only, Only::All | Only::Housekeeping) {
             let finished = self.in_flight.finished_batches();
-            claim::let_go(finished)?;
+            claim::release(finished)?;
             done.finished_batches = finished.len();
             catalog::learn(self.gate.learned())?;
             done.has_learned = true;
@@ -288,9 +289,20 @@ impl Engine {
         if room == 0 {
             return Ok(());
         }
-        let narrow = self.gate.queues(|| self.in_flight.before_admission(&excluded));
-        let payers = self.in_flight.payers_waiting();
-        done.taken = claim::take(&self.claimer, room, in_flight, &excluded, &narrow, payers)?;
+        let limited = self.gate.queues(|| self.in_flight.before_admission(&excluded));
+        done.taken = claim::claim_batch(Order {
+            claimer: &self.claimer,
+            max_jobs: room,
+            in_flight,
+            // Read before the statement takes its snapshot: a job that becomes ready later is told of later.
+            floor: commit_hook::claim_floor(),
+            excluded: &excluded,
+            limited: &limited,
+            payers_waiting: self.in_flight.payers_waiting(),
+        })?;
+        if let Some(floor) = done.taken.floor {
+            commit_hook::raise_floor(floor);
+        }
         if done.claimed() > 0 {
             stop_inside("claiming");
         }

@@ -247,7 +247,7 @@ as $$
         select j.id
         from back
         join jobs j on j.session_id = job.session_id and j.status in ('failed', 'retry_loop_failed', 'cancelled')
-        where j.error_details ->> 'cause_job' = back.id::text
+        where j.cause_job_id = back.id
            or j.id in (select d.prerequisite_id from job_dependencies d where d.job_id = back.id)
     )
     select j.id from back join jobs j using (id) where j.status in ('failed', 'retry_loop_failed', 'cancelled') and not _is_planned_past(j)

@@ -21,7 +21,7 @@ begin
         ),
         row_of_model as (
             select st.slug, st.position, st.steps, run.id as run_id, run.iteration, run.status as run_status, run.started_at, m.name, m.nth,
-                   root.id as root_id, root.status, root.completed_at, root.results,
+                   root.id as root_id, root.status, root.completed_at,
                    m.name = any (_dropped_models(st.session, st.position::integer, run.iteration)) as is_dropped
             from stage_of_session st
             cross join lateral unnest(st.models) with ordinality as m(name, nth)

@@ -24,8 +24,8 @@ begin
     perform _notify(
         j.session_id, j.id, 'contribution_generation_failed', format('%s failed in %s', j.model, run.stage),
         format('%s. The other models go on without it. %s', j.error_details ->> 'message', _retry_hint(s)),
-        jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'class', j.error_details -> 'class',
-                           'cause_job', j.error_details -> 'cause_job'))
+        jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'class', j.error_class,
+                           'cause_job', j.cause_job_id))
     from jobs j
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
@@ -43,7 +43,7 @@ begin
         j.session_id, j.id, 'job_failed', format('%s could not write %s anew', j.model, coalesce(j.document_key, j.output_type)),
         format('%s. The version before it stands; retry() tries again.', j.error_details ->> 'message'),
         jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'document_key', j.document_key,
-                           'version', j.version, 'class', j.error_details -> 'class'))
+                           'version', j.version, 'class', j.error_class))
     from jobs j
     join stage_runs run on run.id = j.stage_run_id
     where j.id = any (failed) and j.version > 1 and j.kind in ('execute', 'render') and j.status in ('failed', 'retry_loop_failed');

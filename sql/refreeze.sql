@@ -124,6 +124,6 @@ create function _failed_by_template(job jobs) returns boolean
     language sql immutable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select job.status = 'failed' and job.error_details ->> 'class' = 'permanent'
+    select job.status = 'failed' and job.error_class = 'permanent'
        and job.error_details ->> 'message' like 'template "%'
 $$;

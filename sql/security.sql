@@ -86,7 +86,7 @@ as $$
                   '_append_partials', '_catalog', '_cooldowns', '_close_claimer', '_combine', '_document_jobs',
                   '_due_sessions', '_fail_unreadable', '_give_back', '_keep_documents', '_keep_replies',
                   '_learn_ratios', '_release_claimer', '_release_claims', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
-                  '_plan_children', '_plan_progress', '_plan_roots', '_plan_settle', '_plan_sources',
+                  '_move_plans', '_plan_children', '_plan_progress', '_plan_roots', '_plan_sources',
                   '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_claim_batch') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (

@@ -98,9 +98,17 @@ create table jobs (
     created_at             timestamptz not null default _now(),
     started_at             timestamptz,
     completed_at           timestamptz,
-    payload                jsonb       not null default '{}',
+    planned_steps          text[],
+    after_chunk            integer,
+    continue_reason        text,
+    missing_keys           text[],
+    output_budget          bigint,
+    combine_depth          integer,
+    output_text_id         uuid,
     results                jsonb,
     error_details          jsonb,
+    error_class            text        generated always as (error_details ->> 'class') stored,
+    cause_job_id           uuid        generated always as ((error_details ->> 'cause_job')::uuid) stored,
     is_test_job            boolean     not null default false,
     idempotency_key        text,
     check ((kind = 'plan' and parent_job_id is null) = (step_key is null))
@@ -116,6 +124,17 @@ comment on column jobs.status_before is 'Where the job goes back to when its cla
 comment on column jobs.priority is 'Higher runs first.';
 comment on column jobs.queue_position is 'The place in line: of equal priority the lower one runs first. Sessions take turns: each lines up from where the claims stand.';
 comment on column jobs.queue is 'Jobs that need the same model line up in one queue; those that call none have a queue of their own.';
+comment on column jobs.planned_steps is 'Of a plan: the steps whose jobs are inserted. Null before its first planning.';
+comment on column jobs.after_chunk is 'Of a continuation: the number of the last chunk that was written before it.';
+comment on column jobs.continue_reason is 'Of a continuation: why the answer is continued.';
+comment on column jobs.missing_keys is 'Of a continuation: the keys that the answer lacks.';
+comment on column jobs.output_budget is
+    'The output tokens that the next call may use, when an earlier call used all of its tokens and said nothing.';
+comment on column jobs.combine_depth is 'Of a combine job: how many times the text that it writes was condensed.';
+comment on column jobs.output_text_id is
+    'Of a combine job: the id that its text will have. The job that reads the text already lists it.';
+comment on column jobs.error_class is 'The class of the last error, as in error_details.';
+comment on column jobs.cause_job_id is 'The job whose end failed or cancelled this one, as in error_details.';
 comment on column jobs.claim_id is 'The fence: drawn anew for each claim; an answer that carries another one is late.';
 
 -- One list of statuses and kinds, kept in the core crate; every set and check in the database is made from it.

@@ -104,7 +104,7 @@ order by code collate "C";
 
 select '## Classes of failed calls
 
-A failed call has its class in `error_class` of `dialectic.model_calls`. A failed job has it in `error_details`.
+A failed call has its class in `error_class` of `dialectic.model_calls`. A failed job has it in `error_class`.
 `dialectic.fail_job` takes the same classes.
 
 | class | what follows |

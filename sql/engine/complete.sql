@@ -298,7 +298,7 @@ begin
            case when j.id = any (torn) then (select c.root_id from contributions c where c.job_id = j.id limit 1)
                 else coalesce(j.target_contribution_id, made.id) end,
            case when j.id = any (torn) then (select max(c.chunk_no) + 1 from contributions c where c.job_id = j.id)
-                else coalesce((j.payload ->> 'after')::integer, 0) + 1 end,
+                else coalesce(j.after_chunk, 0) + 1 end,
            run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
            (select p.id from resources p
             where p.job_id = j.id and p.resource_type in ('turn_prompt', 'planner_prompt', 'continuation_prompt')
@@ -314,7 +314,7 @@ begin
         -- A condensed text has the id under which it is waited for, as soon as it is whole.
         select j.target_contribution_id is not null or j.id = any (torn) as goes_on,
                case when j.target_contribution_id is null and j.id <> all (torn) and r.follow is null
-                    then coalesce((j.payload ->> 'contribution_id')::uuid, r.id) else r.id end as id) as made
+                    then coalesce(j.output_text_id, r.id) else r.id end as id) as made
     where r.class is null and r.text is not null and r.budget is null and r.job_id = any (current);
     -- What follows from answers is there before they count as done, so that whoever counts always sees it.
     if exists (select from unnest(job_ids, contents, follows) as r(job_id, content, follow)
@@ -324,7 +324,7 @@ begin
     update jobs j
     set status = 'completed', completed_at = moment, attempt_count = j.attempt_count + 1, error_details = null,
         results = jsonb_strip_nulls(jsonb_build_object(
-            'contribution_id', coalesce((j.payload ->> 'contribution_id')::uuid, case when r.text is not null then r.id end),
+            'contribution_id', coalesce(j.output_text_id, case when r.text is not null then r.id end),
             'notes', nullif(r.notes, '[]'))),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
     from unnest(job_ids, ids, answers, classes, budgets, notes) as r(job_id, id, text, class, budget, notes)
@@ -334,7 +334,7 @@ begin
         -- Nothing was said: the same is asked again at once, with more room, and no attempt is charged.
         update jobs j
         set status = j.status_before, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-            queue_position = greatest(j.queue_position, _claim_position()), payload = j.payload || jsonb_build_object('output_budget', r.budget)
+            queue_position = greatest(j.queue_position, _claim_position()), output_budget = r.budget
         from unnest(job_ids, budgets) as r(job_id, budget)
         where j.id = r.job_id and r.budget is not null and r.job_id = any (current);
     end if;

@@ -50,7 +50,7 @@ create function _gap(job jobs, numbers integer[]) returns text
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select format('chunk %s of contribution %s', min(n), job.target_contribution_id)
-    from generate_series(1, greatest((job.payload ->> 'after')::integer, 1)) as n
+    from generate_series(1, greatest(job.after_chunk, 1)) as n
     where numbers is null or n <> all (numbers)
     having count(*) > 0
 $$;
@@ -75,7 +75,7 @@ begin
         insert into contributions (id, session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, document_key,
                                    lineage_id, reviewer, source_prompt_resource_id, is_header, is_part, finish_reason, input_tokens, output_tokens,
                                    cached_tokens, content, mime_type)
-        select f.id, j.session_id, j.id, coalesce(j.target_contribution_id, first.id), coalesce((j.payload ->> 'after')::integer, 0) + f.nth,
+        select f.id, j.session_id, j.id, coalesce(j.target_contribution_id, first.id), coalesce(j.after_chunk, 0) + f.nth,
                run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
                (select p.id from resources p
                 where p.job_id = j.id and p.resource_type in ('turn_prompt', 'planner_prompt', 'continuation_prompt')

@@ -22,7 +22,7 @@ declare
 begin
     insert into resources (id, resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
                            lineage_id, reviewer, version, source_contribution_id, is_complete, mime_type, content)
-    select coalesce(case j.makes when 'text' then (j.payload ->> 'contribution_id')::uuid end, _uuid_v7()),
+    select coalesce(case j.makes when 'text' then j.output_text_id end, _uuid_v7()),
            case j.makes when 'header' then 'header_context' when 'text' then 'rendered_document' else 'assembled_json' end,
            s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer, j.version,
            r.root, r.is_complete, case j.makes when 'text' then 'text/markdown' else 'application/json' end, r.content
@@ -33,18 +33,20 @@ begin
     where r.content is not null;
 
     insert into jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy, lineage_id,
-                      reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, queue_position, payload)
+                      reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, queue_position, continue_reason, missing_keys,
+                      after_chunk, output_text_id, combine_depth, output_budget)
     select j.session_id, j.stage_run_id, j.parent_job_id, case when r.follow is null then 'render' else j.kind end,
            j.step_key, j.model, j.group_key, j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
            case when r.follow is null then 'pending' else 'pending_continuation' end,
            case when r.follow is null then j.continuation_count else j.continuation_count + 1 end,
            r.root, j.priority, j.max_retries, j.is_test_job, greatest(j.queue_position, _claim_position()),
-           case when r.follow is null then '{}'
-                else r.follow || jsonb_strip_nulls(jsonb_build_object(
-                         'after', (select c.chunk_no from contributions c where c.id = r.id), 'contribution_id', j.payload -> 'contribution_id',
-                         'depth', j.payload -> 'depth', 'output_budget', j.payload -> 'output_budget')) end
+           r.follow ->> 'why',
+           case when r.follow ? 'missing' then array(select jsonb_array_elements_text(r.follow -> 'missing')) end,
+           (select c.chunk_no from contributions c where c.id = r.id and r.follow is not null),
+           continued.output_text_id, continued.combine_depth, continued.output_budget
     from unnest(job_ids, ids, roots, contents, follows) as r(job_id, id, root, content, follow)
     join jobs j on j.id = r.job_id and j.id = any (current)
+    left join jobs continued on continued.id = j.id and r.follow is not null
     where r.follow is not null or (r.content is not null and j.makes = 'document')
     on conflict do nothing;
 
@@ -168,13 +170,12 @@ begin
         made := _uuid_v7();
         text_id := _uuid_v7();
         insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, strategy, lineage_id,
-                          reviewer, version, priority, max_retries, is_test_job, queue_position, payload)
+                          reviewer, version, priority, max_retries, is_test_job, queue_position, output_text_id, combine_depth)
         select made, waiter.session_id, waiter.stage_run_id, waiter.parent_job_id, 'combine', waiter.step_key, waiter.model,
                -- The job's own id keeps the key unique and short, however deep combine jobs are nested.
                format('combined:%s', made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer, waiter.version,
                waiter.priority, waiter.max_retries, waiter.is_test_job, greatest(waiter.queue_position, _claim_position()),
-               jsonb_build_object('contribution_id', text_id, 'depth',
-                                  1 + greatest(max((c.payload ->> 'depth')::integer), (waiter.payload ->> 'depth')::integer, 0))
+               text_id, 1 + greatest(max(c.combine_depth), waiter.combine_depth, 0)
         from _condensed t join jobs c on c.id = t.job_id
         where t.artifact = any (members);
         insert into job_inputs (job, position, artifact, role, part, relevance)
@@ -190,8 +191,7 @@ begin
     end loop;
     -- Where a combine job waits itself, its text is one level deeper than the texts that it reads.
     update jobs j
-    set payload = j.payload || jsonb_build_object('depth', (
-            select 1 + max((c.payload ->> 'depth')::integer) from jobs c where c.id = any (needed)))
+    set combine_depth = (select 1 + max(c.combine_depth) from jobs c where c.id = any (needed))
     where j.id = waiter.id and j.kind = 'combine';
     perform _wait_for(waiter.id, needed);
     return true;

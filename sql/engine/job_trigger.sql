@@ -335,7 +335,7 @@ create function _ready_status(job jobs) returns text
 as $$
     select case when job.status_before = any (_ready_statuses()) then job.status_before
                 when job.kind = 'execute' and job.target_contribution_id is not null then 'pending_continuation'
-                when job.kind = 'plan' and job.results is not null then 'pending_next_step'
+                when job.kind = 'plan' and job.planned_steps is not null then 'pending_next_step'
                 else 'pending' end
 $$;
 

@@ -15,7 +15,7 @@ as $$
 begin
     return query
         select j.id, s.id, run.id, run.stage, s.definition_id, j.model,
-               array(select jsonb_array_elements_text(coalesce(j.results -> 'planned_steps', '[]'))),
+               coalesce(j.planned_steps, '{}'),
                (select format('step "%s" failed: %s', c.step_key, c.error_details ->> 'message')
                 from steps_under_way u
                 join jobs c on c.parent_job_id = u.parent_job_id and c.step_key = u.step_key
@@ -42,7 +42,7 @@ as $$
 begin
     return query
         select root.stage_run_id, root.model, root.status,
-               array(select jsonb_array_elements_text(coalesce(root.results -> 'planned_steps', '[]'))),
+               coalesce(root.planned_steps, '{}'),
                array(select u.step_key from steps_under_way u
                      where u.stage_run_id = root.stage_run_id and u.parent_job_id = root.id and u.unfinished > 0)
         from jobs root
@@ -230,23 +230,27 @@ begin
 end
 $$;
 
--- Where the plans go: they wait for what they planned, or are done, or have failed with the reason given.
-create function _plan_settle(job_ids uuid[], outcomes text[], planned jsonb[], reasons text[]) returns void
+-- Where a plan goes, and why if it fails. Its planned steps stay as they are where none are given.
+create type _plan_outcome as (job_id uuid, status text, planned_steps text[], reason text);
+
+-- Moves plans: they wait for what they planned, or are done, or have failed.
+create function _move_plans(outcomes _plan_outcome[]) returns void
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     update jobs j
-    set status = plan.outcome, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
-        results = case when plan.planned is null then j.results else jsonb_build_object('planned_steps', plan.planned) end,
-        attempt_count = j.attempt_count + case when plan.outcome = 'waiting_for_children' then 0 else 1 end,
-        completed_at = case when plan.outcome <> 'waiting_for_children' then _now() end,
-        error_details = case when plan.outcome = 'failed' then jsonb_build_object('class', 'permanent', 'message', plan.reason) end
-    from unnest(job_ids, outcomes, planned, reasons) as plan(id, outcome, planned, reason)
-    where j.id = plan.id;
+    set status = plan.status, status_before = null, claim_id = null, claimed_by = null, lease_until = null,
+        planned_steps = coalesce(plan.planned_steps, j.planned_steps),
+        attempt_count = j.attempt_count + case when plan.status = 'waiting_for_children' then 0 else 1 end,
+        completed_at = case when plan.status <> 'waiting_for_children' then _now() end,
+        error_details = case when plan.status = 'failed'
+                             then jsonb_build_object('class', 'permanent', 'message', plan.reason) end
+    from unnest(outcomes) as plan
+    where j.id = plan.job_id;
     if exists (select from suspect_jobs) then
-        delete from suspect_jobs s where s.job_id = any (job_ids);
+        delete from suspect_jobs s using unnest(outcomes) as plan where s.job_id = plan.job_id;
     end if;
 end
 $$;

@@ -9,7 +9,7 @@ create function _request_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
                    step_key text, model text, max_output_tokens bigint, call_no bigint, is_last_attempt boolean, kind text,
                    context_safety double precision, max_ratio double precision, may_continue boolean, makes text, prompt text, chunks text[],
-                   fragments integer, gap text, why text, missing text[], is_funded boolean, depth integer)
+                   fragments integer, gap text, continue_reason text, missing_keys text[], is_funded boolean, combine_depth integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -21,7 +21,7 @@ begin
                    (select c.value #>> '{}' from configuration c where c.key = 'tier2_max_ratio' order by c.is_shipped limit 1)::double precision as ratio,
                    (select c.value #>> '{}' from configuration c where c.key = 'max_continuations' order by c.is_shipped limit 1)::integer as continuations)
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model,
-               coalesce((j.payload ->> 'output_budget')::bigint, run.max_output_tokens),
+               coalesce(j.output_budget, run.max_output_tokens),
                (select count(*) from model_calls c where c.job_id = j.id) + 1,
                j.attempt_count > 0 and j.attempt_count >= j.max_retries, j.kind, allowed.safety, allowed.ratio,
                run.continue_until_complete and j.continuation_count < allowed.continuations, j.makes,
@@ -29,10 +29,9 @@ begin
                     else (select r.content from resources r where r.job_id = j.id and r.resource_type in ('turn_prompt', 'planner_prompt')) end,
                chain.chunks || torn.fragments, cardinality(torn.fragments),
                case when j.target_contribution_id is not null then _gap(j, chain.numbers) end,
-               j.payload ->> 'why',
-               case when j.target_contribution_id is not null then array(select jsonb_array_elements_text(j.payload -> 'missing')) end,
+               j.continue_reason, j.missing_keys,
                exists (select from wallets w where w.owner = s.owner) or exists (select from budgets b where b.session_id = s.id),
-               case j.kind when 'combine' then (j.payload ->> 'depth')::integer end
+               j.combine_depth
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
@@ -70,13 +69,13 @@ as $$
 begin
     return query
         select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model), c.document_key, c.content, false,
-               case c.output_type when 'combined' then (select (j.payload ->> 'depth')::integer from jobs j where j.id = c.job_id) end
+               case c.output_type when 'combined' then (select j.combine_depth from jobs j where j.id = c.job_id) end
         from contributions c left join jobs origin on origin.id = c.lineage_id and c.lineage_id <> c.job_id
         where c.id = any (ids)
         union all
         select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer, nullif(origin.model, r.model), r.document_key,
                r.content, r.resource_type = 'rendered_document' and r.source_resource_id is not null,
-               case r.output_type when 'combined' then (select (j.payload ->> 'depth')::integer from jobs j where j.id = r.job_id) end
+               case r.output_type when 'combined' then (select j.combine_depth from jobs j where j.id = r.job_id) end
         from resources r left join jobs origin on origin.id = r.lineage_id
         where r.id = any (ids);
 end

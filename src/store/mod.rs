@@ -3,6 +3,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod claim;
+mod composite;
 pub(crate) mod definition;
 pub(crate) mod document;
 pub(crate) mod partial;

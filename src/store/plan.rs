@@ -3,6 +3,7 @@
 
 mod children;
 
+use super::composite::{self, Composite};
 use super::{query, readable};
 use crate::error::{Error, Problem};
 use crate::store::claim::Claim;
@@ -13,7 +14,8 @@ use dialectic_core::job::Status;
 use dialectic_core::plan::{self, PlanError, Source};
 use dialectic_core::readiness::{self, Progress};
 use dialectic_core::recipe::Origin;
-use pgrx::{JsonB, Uuid};
+use pgrx::Uuid;
+use pgrx::datum::DatumWithOid;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -22,7 +24,7 @@ const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_
 const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
 const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, is_previous \
      from dialectic._plan_sources($1, $2, $3, $4)";
-const SETTLE: &str = "select dialectic._plan_settle($1, $2, $3, $4)";
+const MOVE: &str = "select dialectic._move_plans($1)";
 
 struct Root {
     job: Uuid,
@@ -72,7 +74,7 @@ impl Planned {
     pub(crate) fn store(self) -> Result<Stored, Error> {
         self.children.insert()?;
         if !self.outcomes.is_empty() {
-            settle(&self.outcomes)?;
+            query(MOVE, &[composite::array(&self.outcomes)?], |_| Ok(()))?;
         }
         Ok(Stored { planned: self.outcomes.len(), left: self.left, unplannable: self.unplannable })
     }
@@ -285,11 +287,10 @@ fn someone_works(progress: &[Progress], model: &str) -> bool {
     })
 }
 
-fn settle(outcomes: &[Outcome]) -> Result<(), Error> {
-    let jobs: Vec<Uuid> = outcomes.iter().map(|outcome| outcome.job).collect();
-    let statuses: Vec<&str> = outcomes.iter().map(|outcome| outcome.status.as_str()).collect();
-    let planned: Vec<Option<JsonB>> =
-        outcomes.iter().map(|outcome| outcome.planned.as_ref().map(|steps| JsonB(serde_json::json!(steps)))).collect();
-    let reasons: Vec<Option<&str>> = outcomes.iter().map(|outcome| outcome.reason.as_deref()).collect();
-    query(SETTLE, &[jobs.into(), statuses.into(), planned.into(), reasons.into()], |_| Ok(())).map(drop)
+impl Composite for Outcome {
+    const TYPE: &'static str = "dialectic._plan_outcome";
+
+    fn attributes(&self) -> Vec<DatumWithOid<'_>> {
+        vec![self.job.into(), self.status.as_str().into(), self.planned.clone().into(), self.reason.as_deref().into()]
+    }
 }

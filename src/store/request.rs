@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, \
-     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, why, missing, is_funded, \
-     depth from dialectic._request_jobs($1)";
+     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, continue_reason, \
+     missing_keys, is_funded, combine_depth from dialectic._request_jobs($1)";
 const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
 const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, depth \
      from dialectic._request_texts($1)";
@@ -176,8 +176,8 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
             row.nullable("chunks")?.unwrap_or_default(),
             row.get("fragments")?,
             row.nullable("gap")?,
-            row.nullable::<&str>("why")?,
-            row.nullable("missing")?.unwrap_or_default(),
+            row.nullable::<&str>("continue_reason")?,
+            row.nullable("missing_keys")?.unwrap_or_default(),
         );
         Ok((
             (
@@ -193,7 +193,7 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                 row.nullable::<String>("prompt")?,
                 chain,
                 row.get::<bool>("is_funded")?,
-                row.nullable::<i32>("depth")?.unwrap_or(0).unsigned_abs(),
+                row.nullable::<i32>("combine_depth")?.unwrap_or(0).unsigned_abs(),
             ),
         ))
     })?;

@@ -86,7 +86,8 @@ const COLUMNS: [(&str, &str); 15] = [
         "jobs",
         "id session_id stage_run_id parent_job_id kind step_key model document_key lineage_id status attempt_count max_retries \
          continuation_count target_contribution_id run_at priority claim_id claimed_by lease_until status_before created_at \
-         started_at completed_at payload results error_details is_test_job idempotency_key",
+         started_at completed_at planned_steps after_chunk continue_reason missing_keys output_budget combine_depth \
+         output_text_id results error_details error_class cause_job_id is_test_job idempotency_key",
     ),
     ("job_inputs", "job artifact role part relevance"),
     (

@@ -130,7 +130,7 @@ fn condensed_texts_that_are_cut_off_are_continued_and_condensing_ends_all_the_sa
     work(&mut client);
     let rounds: i32 = one(
         &mut client,
-        "select max((payload ->> 'depth')::integer) from dialectic.jobs where session_id = $1 and kind = 'combine'",
+        "select max(combine_depth) from dialectic.jobs where session_id = $1 and kind = 'combine'",
         &[&session],
     );
     assert!((1..=4).contains(&rounds), "{rounds} rounds");

@@ -21,7 +21,7 @@ fn assert_completed(client: &mut Client, session: Uuid, what: &str) {
 fn combined(client: &mut Client, session: Uuid) -> (i64, i32, i32) {
     let row = client
         .query_one(
-            "select count(*), coalesce(max(length(group_key)), 0), coalesce(max((payload ->> 'depth')::integer), 0) \
+            "select count(*), coalesce(max(length(group_key)), 0), coalesce(max(combine_depth), 0) \
              from dialectic.jobs where session_id = $1 and kind = 'combine' and continuation_count = 0",
             &[&session],
         )

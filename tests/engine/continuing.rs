@@ -195,10 +195,11 @@ fn remarks(client: &mut Client, session: Uuid, step: &str) -> Vec<String> {
 }
 
 /// Why the job that continues this session's answer was made.
-fn why(client: &mut Client, session: Uuid) -> Value {
+fn continue_reason(client: &mut Client, session: Uuid) -> String {
     one(
         client,
-        "select payload from dialectic.jobs where session_id = $1 and kind = 'execute' order by continuation_count desc limit 1",
+        "select continue_reason from dialectic.jobs where session_id = $1 and kind = 'execute' \
+         order by continuation_count desc limit 1",
         &[&session],
     )
 }

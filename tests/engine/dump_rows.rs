@@ -221,9 +221,9 @@ fn spread(client: &mut Client, session: Uuid) {
 
              -- a continuation of the answer
              insert into dialectic.jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
-                                         lineage_id, reviewer, status, continuation_count, target_contribution_id, payload, run_at)
+                                         lineage_id, reviewer, status, continuation_count, target_contribution_id, continue_reason, after_chunk, run_at)
              select j.session_id, j.stage_run_id, j.parent_job_id, j.kind, j.step_key, j.model, j.group_key, j.output_type, j.document_key,
-                    j.lineage_id, j.reviewer, 'pending_continuation', 1, (j.results ->> 'contribution_id')::uuid, '{\"why\": \"cut\", \"after\": 1}', j.run_at + '1 hour'
+                    j.lineage_id, j.reviewer, 'pending_continuation', 1, (j.results ->> 'contribution_id')::uuid, 'cut', 1, j.run_at + '1 hour'
              from dialectic.jobs j where j.id = pg_temp.job('sim-a1');",
         )
         .expect("statuses");

@@ -75,24 +75,32 @@ fn definition_of_a_newer_version_fails_its_session_alone() {
     assert!(message.contains("one_of_tomorrow"), "{message}");
 }
 
-#[test]
-fn unreadable_payload_fails_its_job_alone() {
-    let database = Database::by_hand();
-    let mut client = database.connect();
-    let (broken, healthy) = two_sessions(&mut client);
+/// Saves two prompts for each call of a session: which of them is sent cannot be known.
+fn save_two_prompts(client: &mut Client, session: Uuid) {
     client
         .batch_execute(&format!(
             "create function public.corrupt() returns trigger language plpgsql as $$ begin \
-                 new.payload := '{{\"output_budget\": \"much\"}}'; return new; end $$; \
+                 insert into dialectic.resources (resource_type, project_id, session_id, job_id, content) \
+                 select kind, s.project_id, s.id, new.id, '[]' \
+                 from dialectic.sessions s, unnest('{{turn_prompt,planner_prompt}}'::text[]) as kind \
+                 where s.id = new.session_id; return new; end $$; \
              create trigger corrupt before insert on dialectic.jobs for each row \
-                 when (new.session_id = '{broken}' and new.kind = 'execute') execute function public.corrupt()"
+                 when (new.session_id = '{session}' and new.kind = 'execute') execute function public.corrupt()"
         ))
         .expect("a trigger");
+}
+
+#[test]
+fn job_with_two_prompts_fails_alone() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let (broken, healthy) = two_sessions(&mut client);
+    save_two_prompts(&mut client, broken);
     hand_over(&mut database.connect());
     assert_eq!((status(&mut client, broken), status(&mut client, healthy)), ("failed".into(), "completed".into()));
     let (class, sqlstate, message) = failure(&mut client, broken);
-    assert_eq!((class.as_str(), sqlstate.as_str()), ("internal", "22P02"));
-    assert!(message.contains("much"), "{message}");
+    assert_eq!((class.as_str(), sqlstate.as_str()), ("internal", "21000"));
+    assert!(message.contains("more than one row"), "{message}");
     let calls: i64 = one(
         &mut client,
         "select count(*) from dialectic.model_calls c join dialectic.jobs j on j.id = c.job_id where j.session_id = $1",
@@ -103,21 +111,15 @@ fn unreadable_payload_fails_its_job_alone() {
 }
 
 #[test]
-fn retry_completes_a_session_whose_payload_is_readable_again() {
+fn retry_completes_a_session_whose_prompt_is_readable_again() {
     let database = Database::by_hand();
     let mut client = database.connect();
     let (broken, _) = two_sessions(&mut client);
-    let corrupt = format!(
-        "create function public.corrupt() returns trigger language plpgsql as $$ begin \
-             new.payload := '{{\"output_budget\": \"much\"}}'; return new; end $$; \
-         create trigger corrupt before insert on dialectic.jobs for each row \
-             when (new.session_id = '{broken}' and new.kind = 'execute') execute function public.corrupt()"
-    );
-    client.batch_execute(&corrupt).expect("a trigger");
+    save_two_prompts(&mut client, broken);
     hand_over(&mut database.connect());
     assert_eq!(status(&mut client, broken), "failed");
-    let repair =
-        "drop trigger corrupt on dialectic.jobs; update dialectic.jobs set payload = '{}' where payload <> '{}'";
+    let repair = "drop trigger corrupt on dialectic.jobs; \
+         delete from dialectic.resources where resource_type in ('turn_prompt', 'planner_prompt') and content = '[]'";
     client.batch_execute(repair).expect("repaired");
     client.execute("select dialectic.retry($1)", &[&broken]).expect("retry");
     work(&mut client);

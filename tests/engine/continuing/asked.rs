@@ -20,7 +20,7 @@ fn an_answer_that_says_it_has_not_finished_is_asked_for_the_rest() {
         let (session, first) = note_by_hand(&mut client);
         assert_eq!(say(&mut client, &first, ask, "stop"), "completed");
         assert_eq!(calling_jobs(&mut client, session), ["0 completed", "1 pending_continuation"], "{ask}");
-        assert_eq!(why(&mut client, session)["why"], "asked", "{ask}");
+        assert_eq!(continue_reason(&mut client, session), "asked", "{ask}");
         let second = next(&mut client);
         assert_eq!(say(&mut client, &second, end, "stop"), "completed");
         finish_up(&mut client);

@@ -119,7 +119,7 @@ fn a_continuation_sends_the_turn_byte_for_byte_then_the_text_so_far_then_a_direc
     let saved: String = one(&mut client, TURN, &[&first.job]);
     assert_eq!(finish(&mut client, &first, TEXT[0], "length"), "completed");
     assert_eq!(calling_jobs(&mut client, session), ["0 completed", "1 pending_continuation"]);
-    assert_eq!(why(&mut client, session)["why"], "cut");
+    assert_eq!(continue_reason(&mut client, session), "cut");
 
     let second = next(&mut client);
     let sent = messages(&mut client, &second);

@@ -113,7 +113,7 @@ fn an_interruption_takes_nothing_from_the_continuations() {
     let again = dies(&mut client, &first, &["One and one, "]);
     assert_eq!(say(&mut client, &again, "two, ", "length"), "completed");
     let second = next(&mut client);
-    assert_eq!(why(&mut client, session)["why"], "cut");
+    assert_eq!(continue_reason(&mut client, session), "cut");
     let second = dies(&mut client, &second, &["three and three, "]);
     let sent = messages(&mut client, &second);
     assert_eq!(said(&sent[sent.len() - 2]).trim_end(), "One and one, two, three and three,");

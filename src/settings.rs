@@ -2,7 +2,7 @@
 //! `configuration`; here is only what the server itself must know or what only a superuser may touch.
 
 use crate::test_hooks;
-use crate::worker::http::Policy;
+use dialectic_net::Policy;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use std::ffi::CString;
 use std::sync::Arc;

@@ -9,14 +9,14 @@ use crate::error::Error;
 use crate::store::definition::definition;
 use crate::store::reply::{Reply, follow};
 use crate::store::{catalog, claim, document, request};
-use crate::worker::calls::{DEEP_STACK, Rendered, rendered};
-use crate::worker::pool::with_signals_blocked;
 use crate::worker::prepare::{self, Preparing};
 use dialectic_core::answer::{Budget, verdict};
 use dialectic_core::definition::so_far;
+use dialectic_core::job_prompt::{RenderedPrompt, render_job_prompt};
 use dialectic_core::prompt::{self, Message, Role, Templates};
 use dialectic_core::recipe::Makes;
 use dialectic_core::render::{self, FrontMatter, Layouts};
+use dialectic_net::{DEEP_STACK, with_signals_blocked};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -190,18 +190,18 @@ pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
         return problem(format!("model \"{}\" does not exist", draft.turn.model));
     };
     let measure = model.measure;
-    let (preparing, prompt, room) = match Preparing::begin(draft, (model, measure)) {
+    let (preparing, source, limits) = match Preparing::begin(draft, (model, measure)) {
         Ok(begun) => begun,
         Err(reason) => return problem(reason),
     };
-    let prepared = match deep(|| Ok(rendered(prompt, &room)))? {
-        Rendered::Ready(messages, json, tokens) => preparing.end(messages, json, tokens),
-        Rendered::TooLong(groups) => {
+    let prepared = match deep(|| Ok(render_job_prompt(source, &limits)))? {
+        RenderedPrompt::Ready { messages, json, tokens } => preparing.end(messages, json, tokens),
+        RenderedPrompt::TooLong(groups) => {
             request::combine(&claim, &preparing.groups(&groups))?;
             return Ok(JsonB(serde_json::json!({ "request": null })));
         }
-        Rendered::Full => return problem("the window of the model has no room to go on in".to_owned()),
-        Rendered::Refused(_, reason) => return problem(reason),
+        RenderedPrompt::WindowFull => return problem("the window of the model has no room to go on in".to_owned()),
+        RenderedPrompt::Failed(_, reason) => return problem(reason),
     };
     let opened = request::open(&[prepared.opening(&claim)])?;
     if opened.short.contains_key(&job) {

@@ -31,9 +31,11 @@ pub mod stream;
 pub mod traits;
 pub mod transcript;
 
+use crate::limits::Allowance;
 use crate::prompt::Message;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
+use traits::Manner;
 
 /// One call of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +58,23 @@ pub struct Request {
     pub settings: serde_json::Value,
     /// Which call of its job this is, counted from 1.
     pub call_no: u32,
+}
+
+/// Where models are called, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Provider {
+    /// Its name in the catalog.
+    pub name: String,
+    /// Which API it has, such as `openai`.
+    pub api: String,
+    /// The address of the API.
+    pub base_url: String,
+    /// How it is called.
+    pub manner: Manner,
+    /// The reference of its secret; never the secret.
+    pub secret: Option<String>,
+    /// How many calls it may get.
+    pub allowance: Allowance,
 }
 
 /// A text without the one character that Postgres cannot store.

@@ -3,6 +3,7 @@
 use super::query;
 use crate::error::Error;
 use dialectic_core::limits::Allowance;
+use dialectic_core::provider::Provider;
 use dialectic_core::provider::traits::Manner;
 use dialectic_core::tokens::{Measure, Ratio};
 use pgrx::JsonB;
@@ -17,18 +18,6 @@ const CATALOG: &str = "select model, provider, api, base_url, manner, secret, ap
 const LEARN: &str = "select dialectic._learn_ratios($1, $2, $3)";
 const CLOCKS: &str = "select provider, model, rests, is_paused, is_tried from dialectic._cooldowns()";
 const FLUSH: &str = "select (dialectic.get_config('partial_flush_seconds') #>> '{}')::double precision as seconds";
-
-/// Where models are called.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Provider {
-    pub(crate) name: String,
-    pub(crate) api: String,
-    pub(crate) base_url: String,
-    pub(crate) manner: Manner,
-    /// What the secret is known by; never the secret.
-    pub(crate) secret: Option<String>,
-    pub(crate) allowance: Allowance,
-}
 
 /// A model as the catalog has it now.
 #[derive(Debug)]

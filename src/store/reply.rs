@@ -3,9 +3,9 @@
 use super::query;
 use crate::error::Error;
 use crate::store::claim::Claim;
-use crate::worker::http::Heard;
 use dialectic_core::answer::{Verdict, Why};
 use dialectic_core::provider::{Class, FinishReason, Outcome, Scope, Usage, storable};
+use dialectic_net::CallResult;
 use pgrx::{JsonB, Uuid};
 use std::time::Instant;
 
@@ -126,16 +126,16 @@ impl Reply {
     }
 }
 
-impl From<(Heard, Verdict)> for Reply {
-    fn from((heard, verdict): (Heard, Verdict)) -> Self {
+impl From<(CallResult, Verdict)> for Reply {
+    fn from((call, verdict): (CallResult, Verdict)) -> Self {
         let ms = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let reply = match heard.outcome {
+        let reply = match call.outcome {
             Outcome::Answer { text, finish_reason, finish_raw, usage } => Reply {
                 answer: Some(text),
                 finish_reason: Some(finish_reason.as_str()),
                 finish_raw: finish_raw.map(storable),
                 usage,
-                retry_after_ms: heard.rest.map(|rest| ms(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))),
+                retry_after_ms: call.retry_after.map(|time| ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))),
                 ..match (finish_reason, Reply::heard(verdict)) {
                     // It broke off as a connection does: what it said is gone on from.
                     (FinishReason::Error, reply) => Reply { class: Some(Class::Transient.as_str()), ..reply },
@@ -150,7 +150,7 @@ impl From<(Heard, Verdict)> for Reply {
                 ..Reply::failed(class, message)
             },
         };
-        let http_status = heard.http_status.map(i32::from).or(reply.http_status);
-        Reply { first_byte: heard.first_byte, is_strike: heard.is_strike, http_status, ..reply }
+        let http_status = call.http_status.map(i32::from).or(reply.http_status);
+        Reply { first_byte: call.first_byte, is_strike: call.is_strike, http_status, ..reply }
     }
 }

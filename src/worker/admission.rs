@@ -4,11 +4,11 @@
 //! Holds a claimer's copy of the catalog and of the clocks, and what its own calls have used of every limit. Several
 //! claimers of one database share the clocks, not the counts. Never touches the database, never starts a call.
 
-use crate::store::catalog::{Catalog, Clock, Model, Provider};
+use crate::store::catalog::{Catalog, Clock, Model};
 use crate::worker::in_flight::{InFlight, Kind};
 use crate::worker::prepare::{Admission, Prepared};
 use dialectic_core::limits::{Allowance, Limits, Ticket, Wait};
-use dialectic_core::provider::Usage;
+use dialectic_core::provider::{Provider, Usage};
 use dialectic_core::tokens::{Measure, Ratio};
 use pgrx::Uuid;
 use std::collections::{HashMap, HashSet};

@@ -16,10 +16,10 @@ use crate::settings;
 use crate::store::catalog;
 use crate::worker::admission::{Gate, News};
 use crate::worker::cache_invalidation;
-use crate::worker::calls::{Calls, ClaimId};
 use crate::worker::hold_up::{HoldUps, Scope};
 use crate::worker::in_flight::{InFlight, Kind};
 use crate::worker::prepare::Admission;
+use dialectic_net::{CallThreads, ClaimId};
 use isolate::{Isolation, Only};
 use pgrx::Uuid;
 use std::cell::Cell;
@@ -83,7 +83,7 @@ struct Failed {
 /// One claimer at work.
 pub(crate) struct Engine {
     claimer: String,
-    calls: Calls,
+    calls: CallThreads,
     in_flight: InFlight,
     hold_ups: HoldUps,
     isolation: Option<Isolation>,
@@ -109,7 +109,8 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(claimer: String) -> Result<Self, Error> {
-        let calls = Calls::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
+        let calls =
+            CallThreads::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
         cache_invalidation::listen();
         let mut gate = Gate::new();
         gate.hear(read_news()?);
@@ -149,7 +150,7 @@ impl Engine {
 
     /// Whether a call waits for money that no call of its own can release.
     pub(crate) fn waits_for_money(&self) -> bool {
-        self.calls.under_way() == 0 && self.has_unfunded()
+        self.calls.in_flight() == 0 && self.has_unfunded()
     }
 
     fn has_unfunded(&self) -> bool {
@@ -158,7 +159,7 @@ impl Engine {
 
     /// Whether models are being called, or have answered and nothing of it is stored.
     pub(crate) fn has_answers(&self) -> bool {
-        self.calls.under_way() > 0 || self.in_flight.count(Kind::Answered) > 0
+        self.calls.in_flight() > 0 || self.in_flight.count(Kind::Answered) > 0
     }
 
     /// What `health()` shows of it.
@@ -188,7 +189,7 @@ impl Engine {
         let streams = |(_, id): &&(Instant, ClaimId)| self.in_flight.calling(*id).is_some();
         let flush = self.streaming.iter().find(streams).map(|(due, _)| due.saturating_duration_since(now));
         let money = self.has_unfunded().then(|| self.money_due.saturating_duration_since(now));
-        let thread = self.calls.waits_for_a_thread().then_some(THREAD_INTERVAL);
+        let thread = self.calls.is_short_of_threads().then_some(THREAD_INTERVAL);
         let waiting = self.in_flight.prepared().map(|(_, prepared)| prepared);
         let held_up = self.hold_ups.rest(now);
         self.gate.next(full, waiting).into_iter().chain(flush).chain(money).chain(thread).chain(held_up).min()
@@ -281,7 +282,7 @@ impl Engine {
         if waits.into_iter().any(|kind| self.in_flight.at(kind).any(|(claim, _)| is_free(claim.session))) {
             return true;
         }
-        let has_thread = self.calls.under_way() < settings::max_concurrent_calls();
+        let has_thread = self.calls.in_flight() < settings::max_concurrent_calls();
         has_thread && self.in_flight.prepared().any(|(claim, prepared)| prepared.is_next() && is_free(claim.session))
     }
 
@@ -334,7 +335,7 @@ impl Engine {
     }
 
     fn free_threads(&self) -> usize {
-        settings::max_concurrent_calls().saturating_sub(self.calls.under_way())
+        settings::max_concurrent_calls().saturating_sub(self.calls.in_flight())
     }
 
     /// Batches grow while transactions are short and shrink when they are not.

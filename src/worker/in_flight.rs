@@ -4,12 +4,13 @@
 //! touches the database and never starts a thread.
 
 use crate::error::Problem;
-use crate::store::catalog::{Model, Provider};
+use crate::store::catalog::Model;
 use crate::store::claim::{Claim, Work};
 use crate::store::reply::Reply;
-use crate::worker::calls::ClaimId;
 use crate::worker::prepare::{Admission, Prepared, Preparing};
 use dialectic_core::limits::Ticket;
+use dialectic_core::provider::Provider;
+use dialectic_net::ClaimId;
 use pgrx::Uuid;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

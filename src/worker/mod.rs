@@ -1,29 +1,23 @@
-//! What works the queue: claimers, the threads that call models, and waiting for them.
+//! What works the queue: claimers, and waiting for the threads that call models.
 //!
-//! claim, prepare, open, call, keep. The main thread is the only one that touches Postgres; call threads see core
-//! values only, and everything crosses between them by a channel and a byte on a socket.
+//! claim, prepare, open, call, keep. The main thread is the only one that touches Postgres; the threads are in crate
+//! dialectic-net, which does not know it.
 
 pub(crate) mod admission;
 pub(crate) mod cache_invalidation;
-pub(crate) mod calls;
 pub(crate) mod claimer;
 pub(crate) mod commit_hook;
 pub(crate) mod database_worker;
 pub(crate) mod engine;
 pub(crate) mod hold_up;
-pub(crate) mod http;
 pub(crate) mod in_flight;
 pub(crate) mod launcher;
-pub(crate) mod pool;
 pub(crate) mod prepare;
 pub(crate) mod run_pending;
 pub(crate) mod schema;
-pub(crate) mod secret;
 pub(crate) mod session_settings;
 pub(crate) mod shmem;
 pub(crate) mod signals;
-pub(crate) mod stop;
-pub(crate) mod tail;
 
 use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};

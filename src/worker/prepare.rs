@@ -6,10 +6,10 @@
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
 use crate::store::request::{Draft, Opening, Saving};
-use crate::worker::calls::{Prompt, Room};
 use dialectic_core::answer::{Budget, Verdict, Wanted, Why, assembled};
 use dialectic_core::context::Window;
 use dialectic_core::definition::Continuing;
+use dialectic_core::job_prompt::{PromptLimits, PromptSource};
 use dialectic_core::limits::Ticket;
 use dialectic_core::prompt::Message;
 use dialectic_core::provider::Request;
@@ -92,7 +92,10 @@ fn part(shape: &Value, missing: &[String]) -> Value {
 
 impl Preparing {
     /// Begins with what was read and the model to call; the reason when what an answer continues is missing.
-    pub(crate) fn begin(draft: Draft, asked: (Arc<Model>, Measure)) -> Result<(Preparing, Prompt, Room), String> {
+    pub(crate) fn begin(
+        draft: Draft,
+        asked: (Arc<Model>, Measure),
+    ) -> Result<(Preparing, PromptSource, PromptLimits), String> {
         let claim = draft.claim;
         let (model, measure) = asked;
         if let Some(gap) = draft.chain.gap {
@@ -110,22 +113,25 @@ impl Preparing {
         };
         let (artifacts, depths) = draft.artifacts.into_iter().unzip();
         let is_counted = model.is_counted() || draft.is_funded || measure.learns_from(claim.id.unsigned_abs());
-        let room = Room { window, depths, measure, is_counted };
+        let limits = PromptLimits { window, depths, measure, is_counted };
         let goes_on = draft.chain.why.is_some();
         let is_saved = draft.saved.is_some() && !goes_on;
         let (shape, document_key) = (wanted.shape.clone(), wanted.document_key.clone());
-        let prompt = match (draft.saved, draft.chain.why) {
+        let source = match (draft.saved, draft.chain.why) {
             (Some(turn), Some(why)) => {
                 let chunks = draft.chain.chunks;
-                Prompt::GoOn(draft.definition, Box::new(Continuing { turn, chunks, why, shape, document_key }))
+                PromptSource::Continue(
+                    draft.definition,
+                    Box::new(Continuing { turn, chunks, why, shape, document_key }),
+                )
             }
-            (Some(json), None) => Prompt::Saved(json),
+            (Some(json), None) => PromptSource::Saved(json),
             (None, Some(_)) => return Err("cannot continue the answer: its prompt is missing".to_owned()),
-            (None, None) => Prompt::New(draft.definition, Box::new(draft.turn)),
+            (None, None) => PromptSource::New(draft.definition, Box::new(draft.turn)),
         };
         let preparing =
             Preparing { model, measure, window, call_no: draft.call_no, wanted, content, is_saved, goes_on, artifacts };
-        Ok((preparing, prompt, room))
+        Ok((preparing, source, limits))
     }
 
     /// The artifacts of groups that are given by position.

@@ -11,10 +11,10 @@ use crate::store::document;
 use crate::store::reply::Reply;
 use crate::store::request::{Draft, Opened};
 use crate::worker::cache_invalidation;
-use crate::worker::calls::ClaimId;
 use crate::worker::in_flight::{Kind, Place};
 use crate::worker::prepare::{Admission, Preparing};
 use dialectic_core::provider::Class;
+use dialectic_net::ClaimId;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Engine {
             self.in_flight.finish(*id);
         }
         for id in &done.revoked {
-            self.calls.stop(*id);
+            self.calls.cancel(*id);
         }
         let opened = self.apply_opened(done.opened, &done.tried, &done.busy);
         if stored > 0 {
@@ -135,7 +135,7 @@ impl Engine {
             read.remove(&claim.id);
             match source {
                 Ok(source) => {
-                    self.calls.document(claim.id, source.definition, source.manuscript);
+                    self.calls.render_document(claim.id, source.definition, source.manuscript);
                     self.in_flight.advance(claim.id, Place::Rendering);
                 }
                 Err(problem) => self.in_flight.note_failed_read(claim.id, problem),
@@ -159,8 +159,8 @@ impl Engine {
         };
         let measure = self.gate.measure(&model);
         match Preparing::begin(draft, (Arc::clone(&model), measure)) {
-            Ok((preparing, prompt, room)) => {
-                self.calls.render(claim.id, prompt, room);
+            Ok((preparing, source, limits)) => {
+                self.calls.render_prompt(claim.id, source, limits);
                 self.in_flight.advance(claim.id, Place::Preparing(Box::new(preparing)));
             }
             Err(message) => {

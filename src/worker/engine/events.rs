@@ -9,11 +9,11 @@ use crate::settings;
 use crate::store::claim::Claim;
 use crate::store::definition;
 use crate::store::reply::Reply;
-use crate::worker::calls::{ClaimId, Event, Order, Rendered};
-use crate::worker::http::Route;
 use crate::worker::in_flight::{Calling, Place};
 use crate::worker::prepare::{Admission, Prepared, Preparing};
+use dialectic_core::job_prompt::RenderedPrompt;
 use dialectic_core::provider::Class;
+use dialectic_net::{ClaimId, Finished, ModelCall, Route};
 use pgrx::Uuid;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,19 +24,19 @@ const STREAMS_AT_ONCE: usize = 64;
 impl Engine {
     /// Takes in what the threads have done.
     pub(super) fn listen(&mut self) {
-        for event in self.calls.events() {
-            match event {
-                Event::Rendered(id, made) => self.rendered(id, made),
-                Event::Replied(id, heard, verdict) => {
-                    let last_text = self.calls.ended(id);
-                    let reply = Reply::from((heard, verdict));
+        for finished in self.calls.finished() {
+            match finished {
+                Finished::Prompt(id, rendered) => self.rendered(id, rendered),
+                Finished::Call(id, result, verdict) => {
+                    let last_text = self.calls.remove(id);
+                    let reply = Reply::from((result, verdict));
                     if let Some(claim) = self.in_flight.claim_of(id) {
                         self.note_last_text(claim, last_text, &reply);
                         self.replied(id, reply);
                     }
                 }
-                Event::Documented(id, Ok(text)) => drop(self.in_flight.advance(id, Place::Rendered(text))),
-                Event::Documented(id, Err((class, problem))) => self.answered(id, Reply::failed(class, problem)),
+                Finished::Document(id, Ok(text)) => drop(self.in_flight.advance(id, Place::Rendered(text))),
+                Finished::Document(id, Err((class, problem))) => self.answered(id, Reply::failed(class, problem)),
             }
         }
     }
@@ -91,7 +91,7 @@ impl Engine {
             // Text of a session that is held up stays with its call.
             if let Some(claim) = self.in_flight.claim_of(id)
                 && !held_up.contains(&claim.session)
-                && let Some(text) = self.calls.said(id).filter(|text| !text.is_empty())
+                && let Some(text) = self.calls.take_partial_text(id).filter(|text| !text.is_empty())
             {
                 self.partial_texts.push((claim, text));
             }
@@ -99,12 +99,12 @@ impl Engine {
         }
     }
 
-    fn rendered(&mut self, id: ClaimId, made: Rendered) {
-        if matches!(made, Rendered::Refused(..)) {
+    fn rendered(&mut self, id: ClaimId, rendered: RenderedPrompt) {
+        if matches!(rendered, RenderedPrompt::Failed(..)) {
             definition::forget();
         }
         self.in_flight.advance_with(id, |place| match place {
-            Place::Preparing(preparing) => place_of(*preparing, made),
+            Place::Preparing(preparing) => place_of(*preparing, rendered),
             other => other,
         });
     }
@@ -148,17 +148,19 @@ impl Engine {
             };
             let calling = Calling { model: prepared.model, counted: prepared.counted, ticket };
             self.in_flight.advance(id, Place::Calling(Box::new(calling)));
-            self.calls.call(id, Order { request: prepared.request, wanted: prepared.wanted, route });
+            self.calls.call(id, ModelCall { request: prepared.request, wanted: prepared.wanted, route });
         }
     }
 }
 
 /// Where a job goes whose prompt was rendered.
-fn place_of(preparing: Preparing, made: Rendered) -> Place {
-    match made {
-        Rendered::Ready(messages, json, tokens) => Place::Prepared(Box::new(preparing.end(messages, json, tokens))),
-        Rendered::Full => Place::Answered(Box::new(Reply::heard(preparing.end_without_call()))),
-        Rendered::TooLong(groups) => Place::Oversized(preparing.groups(&groups)),
-        Rendered::Refused(class, problem) => Place::Answered(Box::new(Reply::failed(class, problem))),
+fn place_of(preparing: Preparing, rendered: RenderedPrompt) -> Place {
+    match rendered {
+        RenderedPrompt::Ready { messages, json, tokens } => {
+            Place::Prepared(Box::new(preparing.end(messages, json, tokens)))
+        }
+        RenderedPrompt::WindowFull => Place::Answered(Box::new(Reply::heard(preparing.end_without_call()))),
+        RenderedPrompt::TooLong(groups) => Place::Oversized(preparing.groups(&groups)),
+        RenderedPrompt::Failed(class, problem) => Place::Answered(Box::new(Reply::failed(class, problem))),
     }
 }

@@ -1,0 +1,116 @@
+//! Decides the messages of a job's call, and whether they fit the context window of the model.
+//!
+//! A prompt that does not fit is answered with the groups of documents to condense first. Never reads a definition and
+//! never stores a prompt: both come in and go out as values.
+
+use crate::context::{Window, groups, measure_pieces};
+use crate::definition::{Continuing, Definition, Turn};
+use crate::prompt::{Message, PromptError};
+use crate::provider::Class;
+use crate::tokens::Measure;
+use std::sync::Arc;
+
+/// Where the messages of a job come from.
+#[derive(Debug)]
+pub enum PromptSource {
+    /// An earlier attempt saved them, as JSON.
+    Saved(String),
+    /// They are rendered from the definition.
+    New(Arc<Definition>, Box<Turn>),
+    /// They ask for the rest of an answer.
+    Continue(Arc<Definition>, Box<Continuing>),
+}
+
+/// What limits a prompt.
+#[derive(Debug, Clone)]
+pub struct PromptLimits {
+    /// The context window of the model.
+    pub window: Window,
+    /// How often each of its documents was condensed, in their order.
+    pub depths: Vec<u32>,
+    /// How tokens are counted.
+    pub measure: Measure,
+    /// Whether tokens are counted even where the length in bytes shows that the prompt fits.
+    pub is_counted: bool,
+}
+
+/// What the rendering of a prompt came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RenderedPrompt {
+    /// It fits.
+    Ready {
+        /// All messages of the call.
+        messages: Vec<Message>,
+        /// The messages to save, as JSON: of a continuation the last one, because the others are saved already.
+        json: String,
+        /// The tokens of all messages; 0 where they were not counted.
+        tokens: u64,
+    },
+    /// The window has no room for a continuation.
+    WindowFull,
+    /// It does not fit: these groups of its documents, by position, are to be condensed first.
+    TooLong(Vec<Vec<usize>>),
+    /// There is no prompt.
+    Failed(Class, String),
+}
+
+/// Renders the messages of a job and measures them.
+pub fn render_job_prompt(source: PromptSource, limits: &PromptLimits) -> RenderedPrompt {
+    let is_continuation = matches!(source, PromptSource::Continue(..));
+    let (rendered, turn) = match source {
+        PromptSource::Saved(json) => (saved(json), None),
+        PromptSource::New(definition, turn) => {
+            (with_json(definition.messages(&turn), usize::MAX), Some((definition, turn)))
+        }
+        PromptSource::Continue(definition, continuing) => (with_json(definition.go_on(&continuing), 1), None),
+    };
+    let (messages, json) = match rendered {
+        Ok(rendered) => rendered,
+        Err(problem) => return RenderedPrompt::Failed(Class::Permanent, problem),
+    };
+    // A token has at least one byte, so a prompt with fewer bytes than the limit fits without counting.
+    let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+    if bytes as u64 <= limits.window.limit() && !limits.is_counted {
+        return RenderedPrompt::Ready { messages, json, tokens: 0 };
+    }
+    let tokens = limits.measure.counted(&messages);
+    let total = limits.measure.at_most(tokens);
+    let fits = match is_continuation {
+        true => limits.window.has_room_after(total),
+        false => total <= limits.window.limit(),
+    };
+    match turn {
+        _ if fits => RenderedPrompt::Ready { messages, json, tokens },
+        _ if is_continuation => RenderedPrompt::WindowFull,
+        turn => condensed(turn.as_ref().map(|(definition, turn)| (&**definition, &**turn)), total, limits),
+    }
+}
+
+/// The groups to condense of a prompt that does not fit; a saved prompt has no documents to condense.
+fn condensed(turn: Option<(&Definition, &Turn)>, total: u64, limits: &PromptLimits) -> RenderedPrompt {
+    let measured =
+        turn.map(|(definition, turn)| measure_pieces(definition, turn, &limits.depths, &limits.measure)).transpose();
+    let (frame, pieces) = match measured {
+        Ok(measured) => measured.unwrap_or_default(),
+        Err(problem) => return RenderedPrompt::Failed(Class::Permanent, problem.to_string()),
+    };
+    match groups(total, frame, &pieces, &limits.window) {
+        Ok(groups) => RenderedPrompt::TooLong(groups),
+        Err(overflow) => RenderedPrompt::Failed(Class::ContextWindow, overflow.to_string()),
+    }
+}
+
+fn saved(json: String) -> Result<(Vec<Message>, String), String> {
+    match serde_json::from_str(&json) {
+        Ok(messages) => Ok((messages, json)),
+        Err(problem) => Err(format!("the saved prompt cannot be read: {problem}")),
+    }
+}
+
+/// Messages, and the last `count` of them as JSON.
+fn with_json(messages: Result<Vec<Message>, PromptError>, count: usize) -> Result<(Vec<Message>, String), String> {
+    let messages = messages.map_err(|problem| problem.to_string())?;
+    let to_save = &messages[messages.len().saturating_sub(count)..];
+    let json = serde_json::to_string(to_save).map_err(|problem| problem.to_string())?;
+    Ok((messages, json))
+}

@@ -6,7 +6,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`job`] | the statuses of a job and every legal move between them |
-//! | [`queue`] | a pure model of claiming, finishing and waking, against which the database is tested |
+//! | [`queue`] | nothing that ships: a model of what each verb does to the jobs, which tests replay against the database |
 //! | [`recipe`] | what a recipe is, and whether one is sound |
 //! | [`plan`] | which jobs a step becomes, and what each is given |
 //! | [`egress`] | which addresses may be called |

@@ -136,8 +136,20 @@ pub(crate) fn claimer(database: &Database) -> (Client, String) {
 
 /// Has such a claimer take up to ten due jobs; returns how many it has.
 pub(crate) fn take(client: &mut Client, claimer: &str) -> i64 {
-    client
-        .query("select * from dialectic._claim_batch($1, 10, 0, 0, '{}', '{}', '{}', '{}')", &[&claimer])
-        .expect("_claim_batch");
+    take_jobs(client, claimer);
     one(client, "select count(*) from dialectic.jobs where status = 'processing' and claimed_by = $1", &[&claimer])
+}
+
+/// As `take`; returns each job that it took, its claim, and whether the claimer is to work on nothing else.
+pub(crate) fn take_jobs(client: &mut Client, claimer: &str) -> Vec<(Uuid, i64, bool)> {
+    client
+        .query(
+            "select job_id, claim_id, is_alone \
+             from dialectic._claim_batch($1, 10, 0, 0, '{}', '{}', '{}', '{}') where job_id is not null",
+            &[&claimer],
+        )
+        .expect("_claim_batch")
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .collect()
 }

@@ -50,6 +50,7 @@ mod out_of_order;
 mod owners;
 mod privileges;
 mod publication;
+mod queue_replay;
 mod quoting;
 mod races;
 mod refreezing;

@@ -3,8 +3,9 @@
 use dialectic_tests::*;
 
 /// What concerns the connection or ends a statement is the caller's to choose, and replica is refused.
-const OF_THE_CALLER: [&str; 9] = [
+const OF_THE_CALLER: [&str; 10] = [
     "client_encoding",
+    "idle_session_timeout",
     "statement_timeout",
     "lock_timeout",
     "transaction_timeout",

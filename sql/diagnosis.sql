@@ -56,13 +56,13 @@ create view blocked with (security_invoker) as
                when m.name is null and j.kind = 'execute' then format('model "%s" does not exist any more', j.model)
                when j.kind = 'execute' and c.paused_reason is not null then format(
                    '%s is paused: %s; correct it with %s(…)',
-                   case c.paused_model when '' then 'provider ' || m.provider else 'model ' || m.name end,
+                   case c.paused_model when '' then 'provider ' || c.provider else 'model ' || c.paused_model end,
                    c.paused_reason,
                    case c.paused_model when '' then 'set_secret(…) or add_provider' else 'add_model' end)
                when j.kind = 'execute' and c.free_at > at.moment and c.failures >= _breaker_threshold() then format(
-                   'provider %s failed %s times in a row and is left alone until %s', m.provider, c.failures, c.free_at)
+                   'provider %s failed %s times in a row and is left alone until %s', c.provider, c.failures, c.free_at)
                when j.kind = 'execute' and c.free_at > at.moment then format(
-                   'provider %s is throttled until %s, %s in a row', m.provider, c.free_at, c.throttles)
+                   'provider %s is throttled until %s, %s in a row', c.provider, c.free_at, c.throttles)
                when j.status = 'retrying' and j.run_at > at.moment then format(
                    'tried again at %s; the last attempt failed: %s', j.run_at, j.error_details ->> 'message')
                when j.run_at > at.moment then format('not due until %s', j.run_at)
@@ -84,7 +84,7 @@ create view blocked with (security_invoker) as
         where u.unfinished > 0 and child.status <> all (_ended_statuses())
     ) as j
     left join _current_models m on m.name = j.model
-    left join _model_clocks c on c.model = m.name and not c.is_stood_in_for
+    left join _closed_models c on c.model = m.name
     left join lateral (
         select sum(u.unfinished) as unfinished from steps_under_way u
         where u.stage_run_id = j.stage_run_id and u.parent_job_id = j.id) as children on true

@@ -171,7 +171,7 @@ begin
     worker_alive := coalesce(_worker_state() = 'served', false) and _schema_problem() is null;
     select count(*), _now() - min(r.run_at) into queue_depth, oldest_due_job
     from ready_jobs r
-    where r.run_at <= _now() and not r.is_test and r.queue <> all (_resting_models(_now()));
+    where r.run_at <= _now() and not r.is_test and r.queue not in (select c.model from _closed_models c);
     select count(*) into calls_in_flight
     from claims c, unnest(c.job_ids) as taken(job_id)
     join model_calls o on o.job_id = taken.job_id

@@ -48,7 +48,7 @@ create table unfunded_jobs (
     job_id     uuid        primary key,
     session_id uuid        not null,
     owner      text        not null,
-    purse      text        not null check (purse in ('wallet', 'budget')),
+    short_of      text        not null check (short_of in ('wallet', 'budget')),
     needed     bigint      not null,
     is_paused  boolean     not null default false,
     is_due     boolean     not null default false,
@@ -237,7 +237,7 @@ begin
         select u.job_id
         from unfunded_jobs u
         left join wallets w on w.owner = u.owner
-        where u.owner = _payable_by_wallet.owner and u.purse = 'wallet' and not u.is_paused
+        where u.owner = _payable_by_wallet.owner and u.short_of = 'wallet' and not u.is_paused
           and (w.owner is null or u.needed <= w.balance + w.held));
 end
 $$;
@@ -252,7 +252,7 @@ begin
         select u.job_id
         from unfunded_jobs u
         left join budgets b on b.session_id = u.session_id
-        where u.session_id = _payable_by_budget.session and u.purse = 'budget' and not u.is_paused
+        where u.session_id = _payable_by_budget.session and u.short_of = 'budget' and not u.is_paused
           and (b.amount is null or u.needed <= b.amount - b.spent));
 end
 $$;

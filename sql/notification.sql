@@ -51,29 +51,31 @@ end
 $$;
 
 -- Answers that are gone on with, and those that will not be and lack something.
-create function _tell_of_chunks(current uuid[], job_ids uuid[], contents text[], follows jsonb[], complete boolean[], notes jsonb[])
-    returns void
+create function _tell_of_chunks(answers _answer[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     perform _notify(
-        j.session_id, j.id, case when r.follow is null then 'contribution_generation_complete' else 'contribution_generation_continued' end,
-        format(case when r.follow is null then '%s left %s incomplete' else '%s goes on with %s' end, j.model, coalesce(j.document_key, j.output_type)),
-        case r.follow ->> 'why'
+        j.session_id, j.id,
+        case when a.continue_reason is null then 'contribution_generation_complete'
+             else 'contribution_generation_continued' end,
+        format(case when a.continue_reason is null then '%s left %s incomplete' else '%s goes on with %s' end, j.model,
+               coalesce(j.document_key, j.output_type)),
+        case a.continue_reason
             when 'cut' then 'The answer was cut off.'
             when 'asked' then 'The answer says that it is not finished.'
-            when 'missing' then format('The answer lacks %s.', (select string_agg(k, ', ') from jsonb_array_elements_text(r.follow -> 'missing') as k))
-            else concat_ws('. ', upper(left(r.notes ->> 0, 1)) || substr(r.notes ->> 0, 2),
+            when 'missing' then format('The answer lacks %s.', array_to_string(a.missing_keys, ', '))
+            else concat_ws('. ', upper(left(a.notes[1], 1)) || substr(a.notes[1], 2),
                            case when _key_of(j) is null then 'It is kept as far as it goes'
                                 else 'It is kept as far as it goes; regenerate() writes it anew' end) || '.' end,
-        jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model, 'document_key', j.document_key,
-                           'continuation', j.continuation_count))
-    from unnest(job_ids, contents, follows, complete, notes) as r(job_id, content, follow, is_complete, notes)
+        jsonb_build_object('stage', run.stage, 'iteration', run.iteration, 'model', j.model,
+                           'document_key', j.document_key, 'continuation', j.continuation_count))
+    from unnest(answers) as a
     -- What is condensed to fit is nobody's document.
-    join jobs j on j.id = r.job_id and j.id = any (current) and j.kind = 'execute'
+    join jobs j on j.id = a.job_id and j.kind = 'execute'
     join stage_runs run on run.id = j.stage_run_id
-    where r.follow is not null or (r.content is not null and not r.is_complete);
+    where a.continue_reason is not null or (a.content is not null and not a.is_complete);
 end
 $$;
 

@@ -77,15 +77,19 @@ as $$
                   '_claimer_key', '_claimer_lock_id', '_live_claimers', '_count_message_tokens', '_count_tokens', '_current_owner',
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
                   '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template',
-                  '_failed_regeneration', '_files', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_planned_past',
+                  '_failed_regeneration', '_files', '_has_fallback', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_planned_past',
                   '_knit', '_measured_model', '_min_models', '_sleep', '_now', '_owner_of', '_plan_recipe', '_prices',
                   '_project_readme', '_project_settings', '_ready_statuses', '_receipt', '_refuse_null',
                   '_repair_json', '_retry_hint', '_seen_session', '_session_state', '_some', '_time_taken',
                   '_undelivered', '_want_of_funds', '_worker_state') then true
               when p.proname in (
                   '_append_partials', '_catalog', '_cooldowns', '_close_claimer', '_combine', '_document_jobs',
-                  '_due_sessions', '_fail_unreadable', '_give_back', '_keep_documents', '_keep_replies',
-                  '_learn_ratios', '_release_claimer', '_release_claims', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
+                  '_close_calls', '_close_lost_calls', '_cooldown_facts', '_delete_void_claims', '_due_sessions',
+                  '_fail_unreadable', '_funding_facts', '_keep_documents', '_lost_prompts', '_move_jobs',
+                  '_pause_unfunded', '_release_void_claims', '_retry_settings', '_return_claims', '_set_cooldowns',
+                  '_settle_calls', '_store_answers',
+                  '_learn_ratios', '_release_claimer', '_release_claims', '_lock_sessions', '_next_due', '_open_calls',
+                  '_open_claimer',
                   '_move_plans', '_plan_children', '_plan_progress', '_plan_roots', '_plan_sources',
                   '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_claim_batch') then kind = 'admin'
               when p.proname like '\_%' then false

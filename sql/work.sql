@@ -381,7 +381,7 @@ begin
             delete from claims c where c.job_ids = '{}';
             delete from job_inputs i using gone where i.job = gone.id;
             delete from contributions c using gone where c.job_id = gone.id;
-            perform _release(array(
+            perform _release_money(array(
                 select c.id from gone join model_calls c on c.job_id = gone.id where c.outcome = 'open' and c.held is not null));
             delete from model_calls c using gone where c.job_id = gone.id;
             delete from unfunded_jobs u using gone where u.job_id = gone.id;

@@ -83,18 +83,20 @@ extension_sql_file!(
     requires = ["process", "fingerprint", api::schema::_check_schema]
 );
 extension_sql_file!("../sql/money.sql", name = "money", requires = ["project"]);
-extension_sql_file!(
-    "../sql/engine/payment.sql",
-    name = "payment",
-    requires = ["money", api::money::_admit, api::money::_charged, api::money::_corrected]
-);
-extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["payment"]);
+extension_sql_file!("../sql/engine/payment.sql", name = "payment", requires = ["money"]);
+extension_sql_file!("../sql/engine/close_call.sql", name = "close_call", requires = ["payment"]);
+extension_sql_file!("../sql/engine/complete.sql", name = "complete", requires = ["close_call"]);
+extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["complete"]);
 extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["notification", api::prompt::_render_seed]);
 extension_sql_file!(
     "../sql/engine/cooldown.sql",
     name = "cooldown",
-    requires =
-        ["stage", api::job::_breaker_rest, api::job::_breaker_threshold, worker::cache_invalidation::_catalog_changed]
+    requires = [
+        "stage",
+        api::job::_core_breaker_threshold,
+        api::external_worker::_has_fallback,
+        worker::cache_invalidation::_catalog_changed
+    ]
 );
 extension_sql_file!(
     "../sql/engine/claim.sql",
@@ -104,23 +106,25 @@ extension_sql_file!(
 extension_sql_file!("../sql/engine/dead_claims.sql", name = "dead_claims", requires = ["claim"]);
 extension_sql_file!("../sql/engine/lost_claims.sql", name = "lost_claims", requires = ["dead_claims"]);
 extension_sql_file!("../sql/engine/plan.sql", name = "plan", requires = ["lost_claims", api::plan::_plan_recipe]);
-extension_sql_file!("../sql/engine/request.sql", name = "request", requires = ["plan", api::prompt::_make_request]);
+extension_sql_file!("../sql/engine/request.sql", name = "request", requires = ["plan"]);
 extension_sql_file!(
-    "../sql/engine/complete.sql",
-    name = "complete",
+    "../sql/api/external_worker.sql",
+    name = "external_worker",
     requires = [
         "request",
-        api::job::_retry_verdict,
-        api::prompt::_read_answer,
-        api::prompt::_render_job,
+        api::external_worker::_open_request,
+        api::external_worker::_keep_answer,
+        api::external_worker::_keep_failure,
+        api::external_worker::_render_document,
+        api::external_worker::_settle_lost_calls,
         api::plan::_plan_job
     ]
 );
-extension_sql_file!("../sql/engine/partial_text.sql", name = "partial_text", requires = ["complete"]);
+extension_sql_file!("../sql/engine/partial_text.sql", name = "partial_text", requires = ["external_worker"]);
 extension_sql_file!(
     "../sql/engine/continuation.sql",
     name = "continuation",
-    requires = ["partial_text", "tokens", api::prompt::_continued_prompt]
+    requires = ["partial_text", "tokens", api::external_worker::_sent_messages]
 );
 extension_sql_file!("../sql/engine/document.sql", name = "document", requires = ["continuation"]);
 extension_sql_file!("../sql/engine/job_trigger.sql", name = "job_trigger", requires = ["document"]);

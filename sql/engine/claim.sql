@@ -91,29 +91,34 @@ comment on function claim_jobs(text, integer, interval) is
 
 -- Claims up to max_jobs jobs for a worker outside the server.
 create function _claim_leased(
-    worker text, max_jobs integer, lease interval, floor bigint, limited_queues text[], rooms integer[]
+    worker text, max_jobs integer, lease interval, floor bigint, is_recovered boolean, closed_queues text[]
 ) returns setof uuid
     language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    floor := _recover_jobs(worker, '{}', floor);
+    if is_recovered then
+        floor := least(floor, _claim_position());
+    end if;
+    floor := _resume_funded_jobs('{}', floor);
     return query
         select j.id
-        from _claim((worker, lease, false, floor, '{}', limited_queues, rooms, '{}', '{}')::_claim_terms, max_jobs,
-                    _uuid_v7()) as j;
+        from _claim((worker, lease, false, floor, '{}', closed_queues,
+                     array(select 0 from unnest(closed_queues)), '{}', '{}')::_claim_terms, max_jobs, _uuid_v7()) as j;
 end
 $$;
 
 -- Claims up to max_jobs jobs for a claimer inside the server; the last row has no job and says the new floor, below
 -- which no job is ready. Test jobs are left to run_pending. Where a job is to be worked alone, nothing is claimed until
--- nothing is in flight, and then that job.
+-- nothing is in flight, and then that job. Where void claims are found, nothing is claimed either: the one row returned
+-- says so, and the claimer releases them first.
 create function _claim_batch(
-    claimer text, max_jobs integer, in_flight integer, floor bigint, excluded uuid[], limited_queues text[],
-    rooms integer[], payers_waiting text[]
+    claimer text, max_jobs integer, in_flight integer, floor bigint, is_recovered boolean, excluded uuid[],
+    limited_queues text[], rooms integer[], payers_waiting text[]
 ) returns table (
     claim uuid, job_id uuid, claim_id bigint, session_id uuid, kind text, queue text, is_alone boolean,
-    next_floor bigint
+    next_floor bigint, has_void_claims boolean
 )
     language plpgsql
     security definer
@@ -130,7 +135,14 @@ begin
                      <> 'true' then
         return;
     end if;
-    floor := _recover_jobs(claimer, excluded, floor);
+    if is_recovered then
+        floor := least(floor, _claim_position());
+    elsif _has_void_claims(claimer) then
+        return query select null::uuid, null::uuid, null::bigint, null::uuid, null::text, null::text, false,
+                            null::bigint, true;
+        return;
+    end if;
+    floor := _resume_funded_jobs(excluded, floor);
     terms := (claimer, null, not is_worker, floor, excluded, limited_queues, rooms, _unfunded_sessions(payers_waiting),
               array(select s.job_id from suspect_jobs s))::_claim_terms;
     if terms.worked_alone <> '{}' then
@@ -141,33 +153,28 @@ begin
             return;
         end if;
         return query
-            select new_claim, j.id, j.claim_id, j.session_id, j.kind, j.queue, true, null::bigint
+            select new_claim, j.id, j.claim_id, j.session_id, j.kind, j.queue, true, null::bigint, false
             from _claim_alone(claimer, alone, new_claim) as j;
         if found then
             return;
         end if;
     end if;
     return query
-        select new_claim, j.id, j.claim_id, j.session_id, j.kind, j.queue, false, null::bigint
+        select new_claim, j.id, j.claim_id, j.session_id, j.kind, j.queue, false, null::bigint, false
         from _claim(terms, max_jobs, new_claim) as j
         order by j.queue_position, j.id;
     return query
-        select null::uuid, null::uuid, null::bigint, null::uuid, null::text, null::text, false, _first_position(floor);
+        select null::uuid, null::uuid, null::bigint, null::uuid, null::text, null::text, false, _first_position(floor),
+               false;
 end
 $$;
 
--- Makes ready what dead claimers held and what there is money for again; returns the floor, lowered to the positions
--- that such jobs return to.
-create function _recover_jobs(claimer text, excluded uuid[], floor bigint) returns bigint
+-- Resumes jobs that there is money for again; returns the floor, lowered to the positions that such jobs return to.
+create function _resume_funded_jobs(excluded uuid[], floor bigint) returns bigint
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    if exists (select from claimers c where c.name <> claimer)
-        or exists (select from claims c where c.lease_until < _now()) then
-        floor := least(floor, _claim_position());
-        perform _free_dead_claims(claimer, excluded);
-    end if;
     if exists (select from unfunded_jobs u where u.is_due) then
         floor := least(floor, _claim_position());
         perform _resume_due(excluded);
@@ -235,7 +242,7 @@ declare
     excluded     uuid[] := terms.excluded;
     unfunded     uuid[] := terms.unfunded;
     worked_alone uuid[] := terms.worked_alone;
-    closed       text[] := _resting_models(moment) || _full_queues(terms);
+    closed       text[] := _full_queues(terms);
 begin
     return array(
         select c.place

@@ -1,9 +1,8 @@
--- The clocks of providers: who may not be called now, why, and until when; and what a claimer knows of providers and models.
+-- Cooldowns of providers: which are not called now, why, and until when; and what a claimer knows of providers and models.
 --
--- A provider that asks for patience is left alone until it says, one that keeps failing for longer each time and then tried with one
--- call, one that is configured wrongly until that is mended. Which job is charged for it is not decided here.
+-- The core decides how long a provider is not called, and which model answers meanwhile; here both are stored and shown.
 
--- Every process that keeps a copy of these forgets it the moment one of them changes.
+-- Every process that caches one of these tables is told the moment one of them changes.
 create function _forget_copies() returns trigger
     language plpgsql
     security definer
@@ -51,111 +50,131 @@ begin
 end
 $$;
 
--- The clocks as they stand: seconds until each is free, whether it is paused, whether it is tried with one call at a time.
-create function _cooldowns() returns table (provider text, model text, rests double precision, is_paused boolean, is_tried boolean)
+-- The failures in a row that open a circuit. A body that is a constant is inlined, so no statement calls the core for it.
+do $$
+begin
+    execute format('create function _breaker_threshold() returns integer language sql immutable parallel safe return %s',
+                   _core_breaker_threshold());
+end
+$$;
+
+-- The cooldowns as they stand: seconds until each ends, whether it is a pause, whether the circuit is open.
+create function _cooldowns()
+    returns table (provider text, model text, seconds double precision, is_paused boolean, has_open_circuit boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select c.provider, c.model, greatest(0, extract(epoch from c.free_at - _now()))::double precision, c.paused_reason is not null,
-               c.failures >= _breaker_threshold()
+        select c.provider, c.model, greatest(0, extract(epoch from c.free_at - _now()))::double precision,
+               c.paused_reason is not null, c.failures >= _breaker_threshold()
         from provider_cooldowns c;
 end
 $$;
 
--- The models that have a clock: until when it keeps them, and whether their fallback answers meanwhile.
-create view _model_clocks with (security_invoker) as
+-- What the cooldowns of a provider mean for each of its models, and for the fallback of the model.
+create view _model_cooldowns with (security_invoker) as
     select m.name as model, m.provider, max(c.free_at) as free_at, min(c.paused_reason) as paused_reason,
            min(c.model) filter (where c.paused_reason is not null) as paused_model, max(c.throttles) as throttles,
-           max(c.failures) as failures,
-           m.fallback is not null and (bool_or(c.paused_reason is not null) or max(c.failures) >= _breaker_threshold())
-               and not exists (
-                   select from _current_models f join provider_cooldowns other on other.provider = f.provider and other.model in ('', f.name)
-                   where f.name = m.fallback and (other.paused_reason is not null or other.free_at > _now())) as is_stood_in_for
+           max(c.failures) as failures, m.fallback
     from provider_cooldowns c
     join _current_models m on m.provider = c.provider and c.model in ('', m.name)
     group by m.name, m.provider, m.fallback;
-comment on view _model_clocks is 'The models whose provider has a clock.';
+comment on view _model_cooldowns is 'The models whose provider, or who themselves, have a cooldown.';
 
--- Models that may not be called now, and for which none stands in.
-create function _resting_models(moment timestamptz) returns text[]
-    language plpgsql stable
+-- The models that no call is made for now, with the cause: their own cooldown, or that of the fallback which answers for
+-- them. For people (blocked, health); a claimer is told which queues are closed.
+create view _closed_models with (security_invoker) as
+    select own.model, closing.*
+    from _model_cooldowns own
+    left join _model_cooldowns other on other.model = own.fallback
+    cross join lateral (
+        select case when _has_fallback(
+                        own.paused_reason is not null, own.failures >= _breaker_threshold(), own.free_at > _now(),
+                        own.fallback is not null, coalesce(other.paused_reason is not null, false),
+                        coalesce(other.failures >= _breaker_threshold(), false), coalesce(other.free_at > _now(), false))
+                    then other else own end as cooldown) as answering
+    cross join lateral (
+        select (answering.cooldown).provider, (answering.cooldown).free_at, (answering.cooldown).paused_reason,
+               (answering.cooldown).paused_model, (answering.cooldown).throttles, (answering.cooldown).failures) as closing
+    where closing.paused_reason is not null or closing.free_at > _now();
+comment on view _closed_models is 'The models that no call is made for now, and why.';
+
+-- What replies to these claims concern: the provider and the model that were called, what is stored of both, and whether
+-- the call began after the cooldown of its provider was last changed. One row for each claim, in their order.
+create function _cooldown_facts(job_ids uuid[], claim_ids bigint[]) returns table (
+    provider text, model text, is_news boolean, throttles integer, failures integer, model_throttles integer,
+    model_failures integer
+)
+    language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    if not exists (select from provider_cooldowns) then
-        return '{}';
-    end if;
-    return array(
-        select c.model from _model_clocks c
-        where (c.paused_reason is not null or c.free_at > moment) and not c.is_stood_in_for);
+    return query
+        select called.provider, called.model,
+               coalesce(o.started_at > shared.changed_at, o.id is null),
+               shared.throttles, shared.failures, own.throttles, own.failures
+        from unnest(job_ids, claim_ids) with ordinality as r(job_id, claim_id, nth)
+        left join jobs j on j.id = r.job_id
+        left join model_calls o on o.job_id = r.job_id and o.claim_id = r.claim_id
+        left join _current_models m on m.name = j.model
+        cross join lateral (
+            select coalesce(o.provider, m.provider) as provider, coalesce(o.model, j.model) as model) as called
+        left join provider_cooldowns shared on shared.provider = called.provider and shared.model = ''
+        left join provider_cooldowns own on own.provider = called.provider and own.model = called.model
+        order by r.nth;
 end
 $$;
 
--- What these replies mean for the clocks of those who gave them. A reply that asks for patience is heard whether or not it was an
--- answer; a strike is a failure that the provider is to blame for.
-create function _update_cooldowns(
-    job_ids uuid[], claim_ids bigint[], answers text[], classes text[], messages text[], retry_after_ms bigint[],
-    http_statuses integer[], scopes text[], strikes boolean[], moment timestamptz
-) returns void
+-- A cooldown as it is to be; the model is empty for all models of the provider.
+create type _cooldown as (
+    provider      text,
+    model         text,
+    free_after    double precision,
+    -- Whether an earlier pause ends.
+    ends_pause    boolean,
+    throttles     integer,
+    failures      integer,
+    -- Null leaves an earlier reason as it is.
+    paused_reason text
+);
+
+-- Stores cooldowns. A pause that a provider asked for still holds when a later one is shorter.
+create function _set_cooldowns(changes _cooldown[]) returns void
     language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    base double precision := (get_config('retry_base_seconds') #>> '{}')::double precision;
-    most double precision := (get_config('retry_max_seconds') #>> '{}')::double precision;
+    moment timestamptz := _now();
 begin
-    insert into provider_cooldowns as c (provider, model, free_at, throttles, failures, paused_reason, changed_at)
-    select h.provider, h.model,
-           greatest(
-               max(moment + make_interval(secs => h.retry_after_ms::double precision / 1000)) filter (where h.is_answer or h.class = 'throttled'),
-               -- One that asks for no patience and throttles all the same gets some, and more each time.
-               max(moment + make_interval(secs => least(most, 0.05 * 2 ^ least(coalesce(clock.throttles, 0), 20)))) filter (where h.is_throttled_again),
-               max(moment + make_interval(secs => least(most, base * 2 ^ least(coalesce(clock.throttles, 0), 20))))
-                   filter (where h.class = 'throttled' and h.retry_after_ms is null),
-               moment + make_interval(secs => case when bool_or(h.is_answer) then null else _breaker_rest(
-                   coalesce(max(clock.failures), 0) + (count(*) filter (where h.is_strike))::integer, base, most, random()) end)),
-           case when bool_or(h.is_answer) then bool_or(h.is_throttled)::integer
-                else coalesce(max(clock.throttles), 0)
-                     + (bool_or(h.is_throttled and clock.provider is null) or bool_or(h.is_throttled_again))::integer end,
-           case when bool_or(h.is_answer) then 0 else coalesce(max(clock.failures), 0) + count(*) filter (where h.is_strike) end,
-           max(h.reason) filter (where h.class = 'configuration'),
+    insert into provider_cooldowns as c (
+        provider, model, free_at, throttles, failures, paused_reason, changed_at)
+    select n.provider, n.model, moment + make_interval(secs => n.free_after), n.throttles, n.failures, n.paused_reason,
            moment
-    from (
-        select coalesce(o.provider, m.provider) as provider,
-               -- What was under way when the provider asked for patience says nothing new.
-               r.class is not distinct from 'throttled' as is_throttled,
-               r.class is not distinct from 'throttled' and coalesce(o.started_at > (
-                   select k.changed_at from provider_cooldowns k where k.provider = coalesce(o.provider, m.provider) and k.model = ''), o.id is null)
-                   as is_throttled_again,
-               case when r.class = 'configuration' and r.scope = 'model' then coalesce(o.model, j.model) else '' end as model,
-               r.answer is not null as is_answer, r.class, r.retry_after_ms,
-               -- The words of a provider are for whoever called it: they may be his own.
-               case when r.http_status is null then r.message
-                    else format('it answered with status %s; the error_message of its calls says more', r.http_status) end as reason,
-               coalesce(r.is_strike, false) as is_strike
-        from unnest(job_ids, claim_ids, answers, classes, messages, retry_after_ms, http_statuses, scopes, strikes)
-            as r(job_id, claim_id, answer, class, message, retry_after_ms, http_status, scope, is_strike)
-        join jobs j on j.id = r.job_id
-        left join model_calls o on o.job_id = r.job_id and o.claim_id = r.claim_id
-        left join _current_models m on m.name = j.model
-    ) as h
-    left join provider_cooldowns clock on clock.provider = h.provider and clock.model = h.model
-    where h.provider is not null
-      -- One that was never failed and does not ask for anything needs no clock.
-      and (h.class in ('throttled', 'configuration') or h.is_strike or (h.is_answer and (h.retry_after_ms is not null or clock.provider is not null)))
-    group by h.provider, h.model
-    order by h.provider, h.model
+    from unnest(changes) as n
+    order by n.provider, n.model
     on conflict on constraint provider_cooldowns_pkey do update
-        set -- A circuit that is closed again no longer rests; what the provider asked for still holds.
-            free_at = case when c.failures >= _breaker_threshold() and excluded.failures = 0 then excluded.free_at
+        set free_at = case when (select n.ends_pause from unnest(changes) as n
+                                 where n.provider = c.provider and n.model = c.model) then excluded.free_at
                            else greatest(c.free_at, excluded.free_at) end,
             throttles = excluded.throttles, failures = excluded.failures,
             paused_reason = coalesce(excluded.paused_reason, c.paused_reason), changed_at = excluded.changed_at;
-    -- Most are soon as if nothing had been.
     delete from provider_cooldowns c
     where c.throttles = 0 and c.failures = 0 and c.paused_reason is null and (c.free_at is null or c.free_at <= moment);
+end
+$$;
+
+-- The backoff of retries, cooldowns and circuits.
+create function _retry_settings(out base_seconds double precision, out max_seconds double precision)
+    language plpgsql stable
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    base_seconds := (get_config('retry_base_seconds') #>> '{}')::double precision;
+    max_seconds := (get_config('retry_max_seconds') #>> '{}')::double precision;
 end
 $$;

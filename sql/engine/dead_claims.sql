@@ -43,32 +43,46 @@ create trigger _list_claimers
 -- A job that a void claim lists, and the claimer of that claim.
 create type _lost_job as (job_id uuid, claimed_by text);
 
--- Releases void claims: their jobs return to where they were, at once, and no attempt is charged; their open calls are
--- closed as lost, whatever became of the jobs meanwhile.
-create function _free_dead_claims(asking text, excluded uuid[]) returns void
+-- Whether there are void claims, or dead claimers that are still listed.
+create function _has_void_claims(asking text) returns boolean
     language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return exists (select from claims c where c.lease_until < _now())
+        or (exists (select from claimers c where c.name <> asking) and _dead_claimers(asking) <> '{}');
+end
+$$;
+
+-- Releases the jobs of void claims: they return to where they were, at once, and no attempt is charged. Returns their
+-- open calls, which are locked and to be closed as lost, whatever became of the jobs meanwhile.
+create function _release_void_claims(asking text, excluded uuid[]) returns setof uuid
+    language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
     moment timestamptz := _now();
-    dead   text[] := _dead_claimers(asking);
-    void   uuid[];
+    void   uuid[] := _lock_void_claims(_dead_claimers(asking), moment);
     lost   _lost_job[];
     busy   text[];
 begin
-    if dead = '{}' and not exists (select from claims c where c.lease_until < moment) then
-        return;
-    end if;
-    void := array(select c.id from claims c where c.lease_until < moment for update skip locked)
-            || array(select c.id from claims c where c.lease_until is null and c.claimed_by = any (dead)
-                     for update skip locked);
     lost := array(
         select (job_id, c.claimed_by)::_lost_job from claims c, unnest(c.job_ids) as job_id where c.id = any (void));
     busy := _busy_wallets(array(select j.session_id from unnest(lost) as l join jobs j on j.id = l.job_id));
     perform _return_lost_jobs(lost, void, busy, excluded, moment);
-    perform _close_lost_calls(_lock_lost_calls(lost, busy, excluded, moment), moment);
-    perform _delete_void_claims(void, dead, moment);
+    return query select * from unnest(_lock_lost_calls(lost, busy, excluded, moment));
 end
+$$;
+
+-- Locks the void claims that no other transaction has locked.
+create function _lock_void_claims(dead text[], moment timestamptz) returns uuid[]
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select array(select c.id from claims c where c.lease_until < moment for update skip locked)
+           || array(select c.id from claims c where c.lease_until is null and c.claimed_by = any (dead)
+                    for update skip locked)
 $$;
 
 -- Returns the lost jobs whose sessions can be locked, and whose owners' wallets are not busy.
@@ -139,10 +153,15 @@ end
 $$;
 
 -- Deletes void claims that hold nothing any more, and dead claimers without claims.
-create function _delete_void_claims(void uuid[], dead text[], moment timestamptz) returns void
+create function _delete_void_claims(asking text) returns void
     language plpgsql
+    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    moment timestamptz := _now();
+    dead   text[] := _dead_claimers(asking);
+    void   uuid[] := _lock_void_claims(dead, moment);
 begin
     delete from claims c
     where c.id = any (void)

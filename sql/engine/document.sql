@@ -1,70 +1,74 @@
--- Documents: what follows from an answer. A header and an assembled answer are kept as texts of their own, and so is a text that came in
--- several chunks; a document is rendered from its answer by a job of its own; what an answer still lacks is asked for by a job that goes
--- on with it.
+-- Documents: what follows from an answer. A header, an assembled answer and a text that came in several chunks are stored
+-- as resources; a job renders a document from its answer; a job that continues the answer asks for what it lacks.
 --
 -- How JSON is read and how it becomes Markdown is the core's business. Nothing here calls a model.
 
--- For answers that were just saved (ids): the whole in normal form, or what is to follow. One element of each array an answer; those whose
--- claim is not current are left out.
-create function _follow_answers(
-    current uuid[], job_ids uuid[], ids uuid[], contents text[], follows jsonb[], complete boolean[], notes jsonb[]
-) returns void
+-- Stores what follows from answers: the whole in normal form, and the jobs that render it or ask for more of it.
+create function _follow_answers(answers _answer[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-declare
-    roots uuid[] := array(
-        select coalesce(j.target_contribution_id, (select c.root_id from contributions c where c.id = r.id), r.id)
-        from unnest(job_ids, ids) with ordinality as r(job_id, id, nth)
-        -- One that is deleted has its place all the same, or the roots behind it would be those of others.
-        left join jobs j on j.id = r.job_id
-        order by r.nth);
 begin
-    insert into resources (id, resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
-                           lineage_id, reviewer, version, source_contribution_id, is_complete, mime_type, content)
+    insert into resources (
+        id, resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
+        lineage_id, reviewer, version, source_contribution_id, is_complete, mime_type, content)
     select coalesce(case j.makes when 'text' then j.output_text_id end, _uuid_v7()),
-           case j.makes when 'header' then 'header_context' when 'text' then 'rendered_document' else 'assembled_json' end,
-           s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer, j.version,
-           r.root, r.is_complete, case j.makes when 'text' then 'text/markdown' else 'application/json' end, r.content
-    from unnest(job_ids, roots, contents, complete) as r(job_id, root, content, is_complete)
-    join jobs j on j.id = r.job_id and j.id = any (current)
+           case j.makes when 'header' then 'header_context' when 'text' then 'rendered_document'
+                        else 'assembled_json' end,
+           s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key,
+           j.lineage_id, j.reviewer, j.version, _root_of(j, a.id), a.is_complete,
+           case j.makes when 'text' then 'text/markdown' else 'application/json' end, a.content
+    from unnest(answers) as a
+    join jobs j on j.id = a.job_id
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
-    where r.content is not null;
+    where a.content is not null;
+    perform _insert_followers(answers);
+    if exists (select from unnest(answers) as a
+               where a.continue_reason is not null or (a.content is not null and not a.is_complete)) then
+        perform _tell_of_chunks(answers);
+    end if;
+end
+$$;
 
-    insert into jobs (session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy, lineage_id,
-                      reviewer, version, status, continuation_count, target_contribution_id, priority, max_retries, is_test_job, queue_position, continue_reason, missing_keys,
-                      after_chunk, output_text_id, combine_depth, output_budget)
-    select j.session_id, j.stage_run_id, j.parent_job_id, case when r.follow is null then 'render' else j.kind end,
-           j.step_key, j.model, j.group_key, j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
-           case when r.follow is null then 'pending' else 'pending_continuation' end,
-           case when r.follow is null then j.continuation_count else j.continuation_count + 1 end,
-           r.root, j.priority, j.max_retries, j.is_test_job, greatest(j.queue_position, _claim_position()),
-           r.follow ->> 'why',
-           case when r.follow ? 'missing' then array(select jsonb_array_elements_text(r.follow -> 'missing')) end,
-           (select c.chunk_no from contributions c where c.id = r.id and r.follow is not null),
+-- The first chunk of the chain that an answer belongs to.
+create function _root_of(job jobs, contribution uuid) returns uuid
+    language sql stable
+    return coalesce(job.target_contribution_id, (select c.root_id from contributions c where c.id = contribution),
+                    contribution);
+
+-- Inserts the jobs that render answers, and those that continue them. A job that waits for an answer waits for all of it.
+create function _insert_followers(answers _answer[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    insert into jobs (
+        session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key,
+        strategy, lineage_id, reviewer, version, status, continuation_count, target_contribution_id, priority,
+        max_retries, is_test_job, queue_position, continue_reason, missing_keys, after_chunk, output_text_id,
+        combine_depth, output_budget)
+    select j.session_id, j.stage_run_id, j.parent_job_id,
+           case when a.continue_reason is null then 'render' else j.kind end, j.step_key, j.model, j.group_key,
+           j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
+           case when a.continue_reason is null then 'pending' else 'pending_continuation' end,
+           j.continuation_count + (a.continue_reason is not null)::integer, _root_of(j, a.id), j.priority, j.max_retries,
+           j.is_test_job, greatest(j.queue_position, _claim_position()), a.continue_reason, a.missing_keys,
+           (select c.chunk_no from contributions c where c.id = a.id and a.continue_reason is not null),
            continued.output_text_id, continued.combine_depth, continued.output_budget
-    from unnest(job_ids, ids, roots, contents, follows) as r(job_id, id, root, content, follow)
-    join jobs j on j.id = r.job_id and j.id = any (current)
-    left join jobs continued on continued.id = j.id and r.follow is not null
-    where r.follow is not null or (r.content is not null and j.makes = 'document')
+    from unnest(answers) as a
+    join jobs j on j.id = a.job_id
+    left join jobs continued on continued.id = j.id and a.continue_reason is not null
+    where a.continue_reason is not null or (a.content is not null and j.makes = 'document')
     on conflict do nothing;
-
-    if exists (select from unnest(follows) as follow where follow is not null) then
-        -- Who waits for a text waits for all of it.
-        insert into job_dependencies (job_id, prerequisite_id)
-        select d.job_id, anew.id
-        from unnest(job_ids, roots, follows) as r(job_id, root, follow)
-        join job_dependencies d on d.prerequisite_id = r.job_id
-        join jobs j on j.id = r.job_id and j.id = any (current)
-        join jobs anew on anew.parent_job_id = j.parent_job_id and anew.target_contribution_id = r.root
-            and anew.continuation_count = j.continuation_count + 1 and anew.kind = j.kind
-        where r.follow is not null;
-    end if;
-    if exists (select from unnest(job_ids, contents, follows, complete) as r(job_id, content, follow, is_complete)
-               where r.job_id = any (current) and (r.follow is not null or (r.content is not null and not r.is_complete))) then
-        perform _tell_of_chunks(current, job_ids, contents, follows, complete, notes);
-    end if;
+    insert into job_dependencies (job_id, prerequisite_id)
+    select d.job_id, follower.id
+    from unnest(answers) as a
+    join job_dependencies d on d.prerequisite_id = a.job_id
+    join jobs j on j.id = a.job_id
+    join jobs follower on follower.parent_job_id = j.parent_job_id and follower.target_contribution_id = _root_of(j, a.id)
+        and follower.continuation_count = j.continuation_count + 1 and follower.kind = j.kind
+    where a.continue_reason is not null;
 end
 $$;
 
@@ -122,7 +126,7 @@ create function _keep_documents(job_ids uuid[], claim_ids bigint[], texts text[]
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    current uuid[] := _hold_claims(job_ids, claim_ids);
+    current uuid[] := _lock_claims(job_ids, claim_ids);
 begin
     insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
                            lineage_id, reviewer, version, source_contribution_id, source_resource_id, is_complete, content)

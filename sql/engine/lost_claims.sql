@@ -89,7 +89,6 @@ create function _next_suspect(terms _claim_terms) returns uuid
 as $$
 declare
     moment    timestamptz := _now();
-    closed    text[] := _resting_models(moment) || _full_queues(terms);
     last_loss timestamptz := (select max(s.lost_at) from suspect_jobs s);
 begin
     return (
@@ -98,7 +97,7 @@ begin
         join ready_jobs r on r.job_id = s.job_id
         where r.run_at <= moment and last_loss + _pause_after_loss(s.losses) <= moment
           and (terms.takes_test_jobs or not r.is_test) and r.session_id <> all (terms.excluded)
-          and r.queue <> all (closed)
+          and r.queue <> all (_full_queues(terms))
         order by s.losses + s.breaks, r.priority desc, r.queue_position, r.job_id
         limit 1);
 end
@@ -173,7 +172,7 @@ create function _fail_unreadable(job_ids uuid[], claim_ids bigint[], sqlstates t
 as $$
 declare
     moment  timestamptz := _now();
-    current uuid[] := _hold_claims(job_ids, claim_ids);
+    current uuid[] := _lock_claims(job_ids, claim_ids);
 begin
     update jobs j
     set status = 'failed', status_before = null, claim_id = null, claimed_by = null, lease_until = null,

@@ -20,9 +20,9 @@ begin
 end
 $$;
 
--- Locks those of these sessions that nobody holds, nor the wallets of their owners, and returns them; so too those that
--- are deleted, of whose jobs nothing is left to wait for: whoever has them in hand shall find their claims gone.
-create function _lock_sessions(ids uuid[]) returns setof uuid
+-- Locks those of these sessions that no other transaction has locked, nor the wallets of their owners; returns them, and
+-- whether a wallet or a budget limits them. Sessions that are deleted are returned too: their claims will be found gone.
+create function _lock_sessions(ids uuid[]) returns table (session uuid, is_limited boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -31,10 +31,19 @@ declare
     busy   text[] := _busy_wallets(ids);
     locked bigint;
 begin
-    return query select s.id from sessions s where s.id = any (ids) and s.owner <> all (busy) order by s.id for no key update skip locked;
+    return query
+        select s.id,
+               exists (select from wallets w where w.owner = s.owner)
+               or exists (select from budgets b where b.session_id = s.id)
+        from sessions s
+        where s.id = any (ids) and s.owner <> all (busy)
+        order by s.id
+        for no key update of s skip locked;
     get diagnostics locked = row_count;
     if locked < cardinality(ids) then
-        return query select gone.id from unnest(ids) as gone(id) where not exists (select from sessions s where s.id = gone.id);
+        return query
+            select gone.id, false from unnest(ids) as gone(id)
+            where not exists (select from sessions s where s.id = gone.id);
     end if;
 end
 $$;
@@ -69,7 +78,7 @@ begin
     if not with_test_jobs and get_config('worker_enabled') <> 'true' then
         return null;
     end if;
-    select min(greatest(first.run_at, case when not c.is_stood_in_for then c.free_at end)) into next
+    select min(first.run_at) into next
     from (
         select l.name as queue, q.run_at
         from queues l
@@ -97,9 +106,7 @@ begin
         (select '', _now() + interval '1 second'
          from claimers c
          where c.name <> _next_due.claimer and _claimer_lock_id(c.name) <> all ((select _live_claimers())::text[]) limit 1)
-    ) as first
-    left join _model_clocks c on c.model = first.queue
-    where c.paused_reason is null or c.is_stood_in_for;
+    ) as first;
     return case when next is not null then greatest(0, extract(epoch from next - _now())) end;
 end
 $$;

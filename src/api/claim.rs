@@ -14,6 +14,6 @@ pub(crate) fn _claim_with_lease(
     max_jobs: i32,
     lease: Interval,
 ) -> Result<SetOfIterator<'static, Uuid>, ErrorReport> {
-    let claim = || claim_leased(worker, max_jobs, lease, commit_hook::claim_floor(), &[]);
+    let claim = || claim_leased(worker, max_jobs, lease, commit_hook::claim_floor());
     Ok(SetOfIterator::new(session_settings::with_planner_settings(claim)?))
 }

@@ -26,6 +26,7 @@
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`limits`] | when the next call to a provider or a model may begin |
 //! | [`money`] | which calls may begin for the money there is, and what each is charged |
+//! | [`cooldown`] | how long a provider is not called, and which model answers meanwhile |
 //! | [`breaker`] | when a provider that keeps failing is left alone, and for how long |
 //! | [`path`] | where an artifact stands in the tree of files |
 
@@ -33,6 +34,7 @@ pub mod answer;
 pub mod breaker;
 pub mod certificate;
 pub mod context;
+pub mod cooldown;
 pub mod definition;
 pub mod egress;
 pub mod explain;

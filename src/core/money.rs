@@ -1,6 +1,6 @@
 //! Decides which calls may begin for the money there is, and what each is charged when it comes back.
 //!
-//! The worst a call can cost is held before it begins, in every purse it is under: its owner's wallet, its session's budget. What
+//! The worst a call can cost is held before it begins, in every payer it is under: its owner's wallet, its session's budget. What
 //! a call is charged never exceeds what it held; a provider that reports more leaves the rest unbilled. All amounts are
 //! micro-dollars. Never knows what a token costs, never keeps a balance, never moves a job: that is done where the rows are.
 
@@ -9,20 +9,20 @@ mod laws;
 
 /// What calls may draw on: a wallet, or the budget of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Purse {
+pub struct Payer {
     /// What may be held now.
     pub free: u64,
     /// What open calls hold and may give back.
     pub held: u64,
 }
 
-/// A call that would begin: the worst it can cost, and the purses it is under, each named once by its index.
+/// A call that would begin: the worst it can cost, and the payers it is under, each named once by its index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     /// What must be held for it.
     pub amount: u64,
     /// At most two; none where nobody limits it.
-    pub purses: Vec<usize>,
+    pub payers: Vec<usize>,
 }
 
 /// What becomes of a call that would begin.
@@ -30,9 +30,9 @@ pub struct Ask {
 pub enum Verdict {
     /// It begins, and its amount is held.
     Hold,
-    /// It may fit once open calls come back that hold of this purse.
+    /// It may fit once open calls come back that hold of this payer.
     Wait(usize),
-    /// It cannot fit into this purse whatever comes back: only more money helps.
+    /// It cannot fit into this payer whatever comes back: only more money helps.
     Pause(usize),
 }
 
@@ -58,13 +58,13 @@ pub struct Correction {
     pub unbilled: u64,
 }
 
-impl Purse {
+impl Payer {
     /// The budget of a session that has spent so much and whose open calls hold so much.
     ///
     /// A budget lowered below that has nothing free, and of what is held only the part within it can ever be held again.
     pub fn budget(limit: u64, spent: u64, held: u64) -> Self {
         let left = limit.saturating_sub(spent);
-        Purse { free: left.saturating_sub(held), held: left.min(held) }
+        Payer { free: left.saturating_sub(held), held: left.min(held) }
     }
 
     fn lacks(&self, amount: u64) -> bool {
@@ -82,26 +82,26 @@ impl Purse {
     }
 }
 
-/// Which of these calls begin now, taken in order; what they hold is taken from their purses.
+/// Which of these calls begin now, taken in order; what they hold is taken from their payers.
 ///
-/// Where one waits for a purse, those behind it under the same purse wait too: else cheap calls would pass a dear one by for
+/// Where one waits for a payer, those behind it under the same payer wait too: else cheap calls would pass a dear one by for
 /// ever. One that is paused holds up nobody.
 ///
 /// # Panics
-/// Where an ask names a purse that is not there.
-pub fn admit(purses: &mut [Purse], asks: &[Ask]) -> Vec<Verdict> {
-    let mut is_awaited = vec![false; purses.len()];
+/// Where an ask names a payer that is not there.
+pub fn admit(payers: &mut [Payer], asks: &[Ask]) -> Vec<Verdict> {
+    let mut is_awaited = vec![false; payers.len()];
     let verdict = |ask: &Ask| {
-        if let Some(&index) = ask.purses.iter().find(|&&index| purses[index].always_lacks(ask.amount)) {
+        if let Some(&index) = ask.payers.iter().find(|&&index| payers[index].always_lacks(ask.amount)) {
             return Verdict::Pause(index);
         }
-        for &index in &ask.purses {
-            is_awaited[index] |= purses[index].lacks(ask.amount);
+        for &index in &ask.payers {
+            is_awaited[index] |= payers[index].lacks(ask.amount);
         }
-        if let Some(&index) = ask.purses.iter().find(|&&index| is_awaited[index]) {
+        if let Some(&index) = ask.payers.iter().find(|&&index| is_awaited[index]) {
             return Verdict::Wait(index);
         }
-        ask.purses.iter().for_each(|&index| purses[index].hold(ask.amount));
+        ask.payers.iter().for_each(|&index| payers[index].hold(ask.amount));
         Verdict::Hold
     };
     asks.iter().map(verdict).collect()
@@ -115,7 +115,7 @@ pub fn settle(held: u64, cost: u64) -> Settlement {
 
 /// What a call that held so much, and was charged so much by an estimate, is charged or given back for what it truly cost.
 ///
-/// What it held was released long ago, so more is charged only as far as it is still free: the least that is free in the purses
+/// What it held was released long ago, so more is charged only as far as it is still free: the least that is free in the payers
 /// it is under.
 pub fn correct(held: u64, charged: u64, cost: u64, free: u64) -> Correction {
     let added = cost.min(held).saturating_sub(charged).min(free);

@@ -1,7 +1,8 @@
-//! What a claimer knows of providers and models, and of the clocks of providers: read when it has changed, and kept.
+//! What a claimer knows of providers, models and cooldowns: read when it has changed, and cached.
 
 use super::query;
 use crate::error::Error;
+use dialectic_core::cooldown::Availability;
 use dialectic_core::limits::Allowance;
 use dialectic_core::provider::Provider;
 use dialectic_core::provider::traits::Manner;
@@ -16,7 +17,8 @@ const CATALOG: &str = "select model, provider, api, base_url, manner, secret, ap
      factor, samples \
      from dialectic._catalog()";
 const LEARN: &str = "select dialectic._learn_ratios($1, $2, $3)";
-const CLOCKS: &str = "select provider, model, rests, is_paused, is_tried from dialectic._cooldowns()";
+const COOLDOWNS: &str = "select provider, model, seconds, is_paused, has_open_circuit from dialectic._cooldowns()";
+const CLOSED: &str = "select model from dialectic._closed_models";
 const FLUSH: &str = "select (dialectic.get_config('partial_flush_seconds') #>> '{}')::double precision as seconds";
 
 /// A model as the catalog has it now.
@@ -50,16 +52,13 @@ pub(crate) struct Catalog {
     pub(crate) flush_every: Duration,
 }
 
-/// The clock of a provider, or of one of its models.
+/// The cooldown of a provider, or of one of its models.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct Cooldown {
     pub(crate) provider: String,
     /// Empty for all models of the provider.
     pub(crate) model: String,
-    pub(crate) rests: Duration,
-    pub(crate) is_paused: bool,
-    /// Whether it is tried with one call at a time.
-    pub(crate) is_tried: bool,
+    pub(crate) availability: Availability,
 }
 
 /// Reads the catalog.
@@ -129,15 +128,20 @@ pub(crate) fn learn(ratios: &HashMap<String, Ratio>) -> Result<(), Error> {
     query(LEARN, &[models.into(), factors.into(), samples.into()], |_| Ok(())).map(drop)
 }
 
-/// Reads the clocks; a provider without one is free.
-pub(crate) fn clocks() -> Result<Vec<Clock>, Error> {
-    query(CLOCKS, &[], |row| {
-        Ok(Clock {
-            provider: row.get("provider")?,
-            model: row.get("model")?,
-            rests: row.nullable::<f64>("rests")?.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or_default(),
+/// Reads the cooldowns; a provider without one may be called.
+pub(crate) fn cooldowns() -> Result<Vec<Cooldown>, Error> {
+    query(COOLDOWNS, &[], |row| {
+        let pause = row.nullable::<f64>("seconds")?.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let availability = Availability {
             is_paused: row.get("is_paused")?,
-            is_tried: row.get("is_tried")?,
-        })
+            has_open_circuit: row.get("has_open_circuit")?,
+            pause: pause.unwrap_or_default(),
+        };
+        Ok(Cooldown { provider: row.get("provider")?, model: row.get("model")?, availability })
     })
+}
+
+/// The models that no call is made for now.
+pub(crate) fn closed_models() -> Result<Vec<String>, Error> {
+    query(CLOSED, &[], |row| row.get("model"))
 }

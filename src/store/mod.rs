@@ -6,12 +6,15 @@ pub(crate) mod claim;
 mod composite;
 pub(crate) mod definition;
 pub(crate) mod document;
+pub(crate) mod opening;
 pub(crate) mod partial;
 pub(crate) mod plan;
 pub(crate) mod reply;
 pub(crate) mod request;
 mod row;
 pub(crate) mod schema;
+pub(crate) mod sent_prompt;
+pub(crate) mod settlement;
 
 use crate::error::{Error, Problem};
 use pgrx::datum::DatumWithOid;
@@ -78,6 +81,14 @@ fn read_rows<T>(
         values.push(read(&Row { tuple: &tuple, columns })?);
     }
     Ok(values)
+}
+
+/// A random number from 0 to 1, for jitter.
+fn random() -> f64 {
+    let mut bytes = [0_u8; 4];
+    // SAFETY: fills a buffer of the length that is given; a failure leaves it as it is.
+    unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) };
+    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
 /// Lets this transaction commit without waiting for the disk: for what comes about again by itself when it is lost.

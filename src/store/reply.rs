@@ -1,156 +1,398 @@
-//! Keeping what models answered.
+//! Keeping what came back for claimed jobs: calls are closed and settled, cooldowns set, answers stored, jobs moved.
+//!
+//! Reads the facts, asks the core what follows from them, and writes the result; several replies at once, each step one
+//! statement, and steps without work are left out. Never decides anything itself.
 
-use super::query;
+mod cooldown;
+
+use super::composite::{self, Composite};
+use super::settlement::{self, ClosedCall};
+use super::{query, random};
+use crate::api::clock::_uuid_v7;
 use crate::error::Error;
 use crate::store::claim::Claim;
 use dialectic_core::answer::{Verdict, Why};
+use dialectic_core::job::Status;
 use dialectic_core::provider::{Class, FinishReason, Outcome, Scope, Usage, storable};
+use dialectic_core::retry::{self, Backoff, FailedAttempt, JobMove};
 use dialectic_net::CallResult;
-use pgrx::{JsonB, Uuid};
-use std::time::Instant;
+use pgrx::Uuid;
+use pgrx::datum::DatumWithOid;
+use std::time::{Duration, Instant};
 
-const KEEP: &str = "select dialectic._keep_replies($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
-     $19, $20, $21, $22, $23, $24) as job";
+const CLOSE: &str = "select is_current, claimed_from, attempt_count, max_retries, has_cooldowns, is_limited, \
+     (closed).call_id, (closed).session_id, (closed).payer, (closed).held, (closed).cost, (closed).estimate, \
+     (closed).charged, (closed).balance, (closed).budget_left from dialectic._close_calls($1)";
+const STORE: &str = "select dialectic._store_answers($1)";
+const MOVE: &str = "select dialectic._move_jobs($1)";
+const RETURN: &str = "select dialectic._return_claims($1, $2)";
+const RETRY_SETTINGS: &str = "select base_seconds, max_seconds from dialectic._retry_settings()";
 
-const GIVE_BACK: &str = "select dialectic._give_back($1, $2)";
-
-/// What came back for a claim; one with a class is a failure.
-#[derive(Debug, Default, Clone)]
+/// What came back for a claim.
+#[derive(Debug, Clone)]
 pub(crate) struct Reply {
-    pub(crate) answer: Option<String>,
-    pub(crate) finish_reason: Option<&'static str>,
+    pub(crate) end: CallEnd,
+    pub(crate) result: ReplyResult,
+}
+
+/// How the call of a claim ended; all is empty where no call was made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallEnd {
+    /// Whether the provider answered, however useful the answer is.
+    pub(crate) has_answered: bool,
+    pub(crate) finish_reason: Option<FinishReason>,
     /// The same in the provider's own word.
     pub(crate) finish_raw: Option<String>,
     pub(crate) usage: Usage,
-    pub(crate) class: Option<&'static str>,
-    pub(crate) message: Option<String>,
-    /// How long the provider wants to be left alone.
-    pub(crate) retry_after_ms: Option<i64>,
-    pub(crate) http_status: Option<i32>,
+    /// The pause that the provider asks for.
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) http_status: Option<u16>,
     pub(crate) first_byte: Option<Instant>,
     /// Whom a wrong configuration concerns.
     pub(crate) scope: Scope,
     /// Whether the provider is to blame for the failure.
     pub(crate) is_strike: bool,
-    /// The whole answer in normal form, where it is JSON or came in several chunks.
-    pub(crate) content: Option<String>,
-    /// Why it is gone on with.
-    pub(crate) follow: Option<Why>,
-    /// How many tokens may be written when the same is asked again, for nothing was said.
-    pub(crate) budget: Option<u64>,
-    /// What was left out or forgiven.
-    pub(crate) notes: Vec<String>,
-    pub(crate) is_incomplete: bool,
-    /// Whether to try again would not help.
-    pub(crate) is_final: bool,
-    /// Whether nobody was called: its provider has no room for long.
-    pub(crate) is_back: bool,
 }
 
-/// Keeps answers and failures, finishing their jobs; those that were never called are given back.
-pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<(), Error> {
-    let (back, replies): (Vec<(&Claim, &Reply)>, Vec<_>) =
-        replies.iter().copied().partition(|(_, reply)| reply.is_back);
-    if !back.is_empty() {
-        let (jobs, claims): (Vec<Uuid>, Vec<i64>) = back.iter().map(|(claim, _)| (claim.job, claim.id)).unzip();
-        query(GIVE_BACK, &[jobs.into(), claims.into()], |_| Ok(()))?;
-    }
-    if replies.is_empty() {
-        return Ok(());
-    }
-    let of = |value: fn(&Reply) -> Option<&str>| replies.iter().map(|(_, reply)| value(reply)).collect::<Vec<_>>();
-    let count = |value: fn(&Usage) -> u64| {
-        replies.iter().map(|(_, reply)| i64::try_from(value(&reply.usage)).unwrap_or(i64::MAX)).collect::<Vec<_>>()
-    };
-    let is = |value: fn(&Reply) -> bool| replies.iter().map(|(_, reply)| value(reply)).collect::<Vec<_>>();
-    let follow = |reply: &Reply| reply.follow.as_ref().map(|why| JsonB(follow(why)));
-    let ago =
-        |reply: &Reply| reply.first_byte.map(|then| i64::try_from(then.elapsed().as_millis()).unwrap_or(i64::MAX));
-    let args = [
-        replies.iter().map(|(claim, _)| claim.job).collect::<Vec<_>>().into(),
-        replies.iter().map(|(claim, _)| claim.id).collect::<Vec<_>>().into(),
-        of(|reply| reply.answer.as_deref()).into(),
-        of(|reply| reply.finish_reason).into(),
-        of(|reply| reply.finish_raw.as_deref()).into(),
-        count(|usage| usage.input_tokens).into(),
-        count(|usage| usage.output_tokens).into(),
-        count(|usage| usage.cached_tokens).into(),
-        count(|usage| usage.cache_write_tokens).into(),
-        count(|usage| usage.reasoning_tokens).into(),
-        is(|reply| reply.usage.estimated).into(),
-        of(|reply| reply.class).into(),
-        of(|reply| reply.message.as_deref()).into(),
-        replies.iter().map(|(_, reply)| reply.retry_after_ms).collect::<Vec<_>>().into(),
-        replies.iter().map(|(_, reply)| reply.http_status).collect::<Vec<_>>().into(),
-        replies.iter().map(|(_, reply)| ago(reply)).collect::<Vec<_>>().into(),
-        of(|reply| Some(if reply.scope == Scope::Model { "model" } else { "provider" })).into(),
-        is(|reply| reply.is_strike).into(),
-        of(|reply| reply.content.as_deref()).into(),
-        replies.iter().map(|(_, reply)| follow(reply)).collect::<Vec<_>>().into(),
-        is(|reply| !reply.is_incomplete).into(),
-        is(|reply| reply.is_final).into(),
-        replies
-            .iter()
-            .map(|(_, reply)| reply.budget.map(|n| i64::try_from(n).unwrap_or(i64::MAX)))
-            .collect::<Vec<_>>()
-            .into(),
-        replies.iter().map(|(_, reply)| JsonB(serde_json::json!(reply.notes))).collect::<Vec<_>>().into(),
-    ];
-    query(KEEP, &args, |row| row.get::<Uuid>("job")).map(drop)
-}
-
-/// What the job is made for that goes on with an answer.
-pub(crate) fn follow(why: &Why) -> serde_json::Value {
-    match why {
-        Why::Missing(keys) => serde_json::json!({"why": why.as_str(), "missing": keys}),
-        why => serde_json::json!({"why": why.as_str()}),
-    }
+/// What there is to keep.
+#[derive(Debug, Clone)]
+pub(crate) enum ReplyResult {
+    /// An answer that is all there will be.
+    Kept {
+        /// Null where no call was made: the document is assembled from earlier chunks.
+        text: Option<String>,
+        /// The whole answer in normal form, where it is JSON or came in several chunks.
+        content: Option<String>,
+        is_complete: bool,
+        /// What was left out or accepted although it was not asked for.
+        notes: Vec<String>,
+    },
+    /// An answer of which more is asked for.
+    Continued { text: String, why: Why },
+    /// All tokens were spent on reasoning: the same is asked again with this budget.
+    Starved { budget: u64 },
+    /// Nothing that can be used.
+    Failed {
+        class: Class,
+        message: String,
+        /// Whether a repetition cannot help.
+        is_final: bool,
+    },
+    /// No call was made, because the provider has no room for long.
+    Returned,
 }
 
 impl Reply {
-    /// What the reading of an answer came to.
-    pub(crate) fn heard(heard: Verdict) -> Self {
-        match heard {
-            Verdict::Kept { content, is_complete, notes } => {
-                Reply { content: content.map(storable), is_incomplete: !is_complete, notes, ..Reply::default() }
+    /// A failure without a call.
+    pub(crate) fn failed(class: Class, message: String) -> Self {
+        let result = ReplyResult::Failed { class, message: storable(message), is_final: false };
+        Reply { end: CallEnd::default(), result }
+    }
+
+    /// A job that goes back to the queue without a call.
+    pub(crate) fn returned() -> Self {
+        Reply { end: CallEnd::default(), result: ReplyResult::Returned }
+    }
+
+    /// A document that is assembled without a call.
+    pub(crate) fn without_call(verdict: Verdict) -> Self {
+        Reply { end: CallEnd::default(), result: ReplyResult::of(None, verdict) }
+    }
+
+    /// An answer and what the core made of it.
+    pub(crate) fn answered(end: CallEnd, text: String, verdict: Verdict) -> Self {
+        let is_broken = end.finish_reason == Some(FinishReason::Error);
+        let result = match ReplyResult::of(Some(text), verdict) {
+            // It broke off as a connection does: the next call continues what it streamed.
+            ReplyResult::Failed { message, is_final, .. } if is_broken => {
+                ReplyResult::Failed { class: Class::Transient, message, is_final }
             }
-            Verdict::Continue(why) => Reply { follow: Some(why), ..Reply::default() },
-            Verdict::Starved { budget } => Reply { budget: Some(budget), ..Reply::default() },
-            Verdict::Refused { reason, is_final } => Reply { is_final, ..Reply::failed(Class::Content, reason) },
+            result => result,
+        };
+        Reply { end: CallEnd { has_answered: true, ..end }, result }
+    }
+
+    /// The class of its failure.
+    pub(crate) fn class(&self) -> Option<Class> {
+        match self.result {
+            ReplyResult::Failed { class, .. } => Some(class),
+            _ => None,
         }
     }
 
-    /// A failure without a call.
-    pub(crate) fn failed(class: Class, message: String) -> Self {
-        Reply { class: Some(class.as_str()), message: Some(storable(message)), ..Reply::default() }
+    fn message(&self) -> Option<&str> {
+        match &self.result {
+            ReplyResult::Failed { message, .. } => Some(message),
+            _ => None,
+        }
+    }
+
+    /// How many bytes of text it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.result {
+            ReplyResult::Kept { text, content, .. } => {
+                text.as_ref().map_or(0, String::len) + content.as_ref().map_or(0, String::len)
+            }
+            ReplyResult::Continued { text, .. } => text.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl ReplyResult {
+    fn of(text: Option<String>, verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Kept { content, is_complete, notes } => {
+                ReplyResult::Kept { text, content: content.map(storable), is_complete, notes }
+            }
+            Verdict::Continue(why) => ReplyResult::Continued { text: text.unwrap_or_default(), why },
+            Verdict::Starved { budget } => ReplyResult::Starved { budget },
+            Verdict::Refused { reason, is_final } => {
+                ReplyResult::Failed { class: Class::Content, message: storable(reason), is_final }
+            }
+        }
     }
 }
 
 impl From<(CallResult, Verdict)> for Reply {
     fn from((call, verdict): (CallResult, Verdict)) -> Self {
-        let ms = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let reply = match call.outcome {
-            Outcome::Answer { text, finish_reason, finish_raw, usage } => Reply {
-                answer: Some(text),
-                finish_reason: Some(finish_reason.as_str()),
-                finish_raw: finish_raw.map(storable),
-                usage,
-                retry_after_ms: call.retry_after.map(|time| ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))),
-                ..match (finish_reason, Reply::heard(verdict)) {
-                    // It broke off as a connection does: what it said is gone on from.
-                    (FinishReason::Error, reply) => Reply { class: Some(Class::Transient.as_str()), ..reply },
-                    (_, reply) => reply,
-                }
-            },
-            Outcome::Failure { class, message, retry_after_ms, http_status, scope, usage } => Reply {
-                usage,
-                retry_after_ms: retry_after_ms.map(ms),
-                http_status: http_status.map(i32::from),
-                scope,
-                ..Reply::failed(class, message)
-            },
+        let end = CallEnd {
+            http_status: call.http_status,
+            first_byte: call.first_byte,
+            is_strike: call.is_strike,
+            retry_after: call.retry_after,
+            ..CallEnd::default()
         };
-        let http_status = call.http_status.map(i32::from).or(reply.http_status);
-        Reply { first_byte: call.first_byte, is_strike: call.is_strike, http_status, ..reply }
+        match call.outcome {
+            Outcome::Answer { text, finish_reason, finish_raw, usage } => {
+                let finish_raw = finish_raw.map(storable);
+                Reply::answered(CallEnd { finish_reason: Some(finish_reason), finish_raw, usage, ..end }, text, verdict)
+            }
+            Outcome::Failure { class, message, retry_after_ms, http_status, scope, usage } => {
+                let retry_after = retry_after_ms.map(Duration::from_millis);
+                let http_status = end.http_status.or(http_status);
+                Reply {
+                    end: CallEnd { usage, retry_after, http_status, scope, ..end },
+                    ..Reply::failed(class, message)
+                }
+            }
+        }
+    }
+}
+
+/// What is known of a claim when its reply is kept.
+struct Facts {
+    is_current: bool,
+    claimed_from: Status,
+    attempts: u32,
+    max_retries: u32,
+    has_cooldowns: bool,
+    is_limited: bool,
+    closed: Option<ClosedCall>,
+}
+
+/// Keeps replies, finishing their jobs; returns the jobs whose claim still held. A reply to a revoked claim closes its
+/// call and changes nothing else.
+pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<Vec<Uuid>, Error> {
+    let is_returned = |reply: &Reply| matches!(reply.result, ReplyResult::Returned);
+    let (back, replies): (Vec<_>, Vec<_>) = replies.iter().copied().partition(|(_, reply)| is_returned(reply));
+    if !back.is_empty() {
+        return_claims(&back.iter().map(|(claim, _)| *claim).collect::<Vec<_>>())?;
+    }
+    if replies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let facts = close(&replies)?;
+    if facts.iter().any(|facts| facts.is_limited) {
+        settlement::settle(facts.iter().filter_map(|facts| facts.closed.as_ref()))?;
+    }
+    let says_something = |reply: &Reply| reply.end.retry_after.is_some() || reply.class().is_some();
+    let must_cool = facts.iter().any(|facts| facts.has_cooldowns) || replies.iter().any(|(_, r)| says_something(r));
+    let must_move = replies.iter().any(|(_, r)| r.class().is_some());
+    let backoff = if must_cool || must_move { Some(backoff()?) } else { None };
+    if let (true, Some(backoff)) = (must_cool, &backoff) {
+        cooldown::update(&replies, backoff)?;
+    }
+    let (mut answers, mut moves) = (Vec::new(), Vec::new());
+    for ((claim, reply), facts) in replies.iter().zip(&facts).filter(|(_, facts)| facts.is_current) {
+        match Kept::of(claim, reply, facts, backoff.as_ref()) {
+            Some(Kept::Answer(answer)) => answers.push(answer),
+            Some(Kept::Move(moved)) => moves.push(moved),
+            None => {}
+        }
+    }
+    if !answers.is_empty() {
+        query(STORE, &[composite::array(&answers)?], |_| Ok(()))?;
+    }
+    if !moves.is_empty() {
+        query(MOVE, &[composite::array(&moves)?], |_| Ok(()))?;
+    }
+    let current = replies.iter().zip(&facts).filter(|(_, facts)| facts.is_current);
+    Ok(current.map(|((claim, _), _)| claim.job).collect())
+}
+
+/// Returns claimed jobs to where they were.
+pub(crate) fn return_claims(claims: &[&Claim]) -> Result<(), Error> {
+    let (jobs, ids): (Vec<Uuid>, Vec<i64>) = claims.iter().map(|claim| (claim.job, claim.id)).unzip();
+    query(RETURN, &[jobs.into(), ids.into()], |_| Ok(())).map(drop)
+}
+
+fn backoff() -> Result<Backoff, Error> {
+    let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let read = query(RETRY_SETTINGS, &[], |row| {
+        Ok(Backoff { base: seconds(row.get("base_seconds")?), max: seconds(row.get("max_seconds")?) })
+    })?;
+    read.into_iter().next().ok_or_else(|| Error::Unreadable("the settings of retries are missing".to_owned()))
+}
+
+fn close(replies: &[(&Claim, &Reply)]) -> Result<Vec<Facts>, Error> {
+    let ends: Vec<End> = replies.iter().map(|(claim, reply)| End { claim, reply }).collect();
+    query(CLOSE, &[composite::array(&ends)?], |row| {
+        let is_current: bool = row.get("is_current")?;
+        let count = |column| Ok::<_, Error>(row.nullable::<i32>(column)?.unwrap_or(0).unsigned_abs());
+        Ok(Facts {
+            is_current,
+            claimed_from: if is_current { row.parse("claimed_from")? } else { Status::Pending },
+            attempts: count("attempt_count")?,
+            max_retries: count("max_retries")?,
+            has_cooldowns: row.get("has_cooldowns")?,
+            is_limited: row.get("is_limited")?,
+            closed: ClosedCall::read(row)?,
+        })
+    })
+}
+
+fn tokens(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+struct End<'a> {
+    claim: &'a Claim,
+    reply: &'a Reply,
+}
+
+impl Composite for End<'_> {
+    const TYPE: &'static str = "dialectic._call_end";
+
+    fn attributes(&self) -> Vec<DatumWithOid<'_>> {
+        let (end, usage) = (&self.reply.end, &self.reply.end.usage);
+        vec![
+            self.claim.job.into(),
+            self.claim.id.into(),
+            self.reply.class().map(Class::as_str).into(),
+            self.reply.message().into(),
+            end.finish_reason.map(FinishReason::as_str).into(),
+            end.finish_raw.as_deref().into(),
+            end.http_status.map(i32::from).into(),
+            end.first_byte.map(|then| milliseconds(then.elapsed())).into(),
+            tokens(usage.input_tokens).into(),
+            tokens(usage.output_tokens).into(),
+            tokens(usage.cached_tokens).into(),
+            tokens(usage.cache_write_tokens).into(),
+            tokens(usage.reasoning_tokens).into(),
+            usage.estimated.into(),
+        ]
+    }
+}
+
+/// What is written for a job whose claim holds.
+enum Kept<'a> {
+    Answer(Answer<'a>),
+    Move(Moved<'a>),
+}
+
+struct Answer<'a> {
+    claim: &'a Claim,
+    id: Uuid,
+    end: &'a CallEnd,
+    text: Option<&'a str>,
+    content: Option<&'a str>,
+    why: Option<&'a Why>,
+    is_complete: bool,
+    notes: &'a [String],
+}
+
+struct Moved<'a> {
+    job: Uuid,
+    to: JobMove,
+    failure: Option<(Class, &'a str)>,
+    budget: Option<u64>,
+}
+
+impl<'a> Kept<'a> {
+    fn of(claim: &'a Claim, reply: &'a Reply, facts: &Facts, backoff: Option<&Backoff>) -> Option<Self> {
+        let (end, id) = (&reply.end, _uuid_v7());
+        Some(match &reply.result {
+            ReplyResult::Kept { text, content, is_complete, notes } => {
+                let (text, content) = (text.as_deref(), content.as_deref());
+                Kept::Answer(Answer { claim, id, end, text, content, why: None, is_complete: *is_complete, notes })
+            }
+            ReplyResult::Continued { text, why } => {
+                let (text, why) = (Some(text.as_str()), Some(why));
+                Kept::Answer(Answer { claim, id, end, text, content: None, why, is_complete: true, notes: &[] })
+            }
+            ReplyResult::Starved { budget } => {
+                let to = JobMove { status: facts.claimed_from, is_charged: false, after: Duration::ZERO };
+                Kept::Move(Moved { job: claim.job, to, failure: None, budget: Some(*budget) })
+            }
+            ReplyResult::Failed { class, message, is_final } => {
+                let failed = FailedAttempt {
+                    class: *class,
+                    is_final: *is_final,
+                    charged_before: facts.attempts,
+                    max_retries: facts.max_retries,
+                    retry_after: end.retry_after,
+                };
+                let to = retry::after_failure(&failed, facts.claimed_from, backoff?, random());
+                Kept::Move(Moved { job: claim.job, to, failure: Some((*class, message)), budget: None })
+            }
+            ReplyResult::Returned => return None,
+        })
+    }
+}
+
+impl Composite for Answer<'_> {
+    const TYPE: &'static str = "dialectic._answer";
+
+    fn attributes(&self) -> Vec<DatumWithOid<'_>> {
+        let missing = match self.why {
+            Some(Why::Missing(keys)) => Some(keys.clone()),
+            _ => None,
+        };
+        vec![
+            self.claim.job.into(),
+            self.claim.id.into(),
+            self.id.into(),
+            self.text.into(),
+            self.end.finish_reason.map(FinishReason::as_str).into(),
+            tokens(self.end.usage.input_tokens).into(),
+            tokens(self.end.usage.output_tokens).into(),
+            tokens(self.end.usage.cached_tokens).into(),
+            self.content.into(),
+            self.why.map(Why::as_str).into(),
+            missing.into(),
+            self.is_complete.into(),
+            self.notes.to_vec().into(),
+        ]
+    }
+}
+
+impl Composite for Moved<'_> {
+    const TYPE: &'static str = "dialectic._job_move";
+
+    fn attributes(&self) -> Vec<DatumWithOid<'_>> {
+        vec![
+            self.job.into(),
+            self.to.status.as_str().into(),
+            self.to.is_charged.into(),
+            self.to.after.as_secs_f64().into(),
+            self.failure.map(|(class, _)| class.as_str()).into(),
+            self.failure.map(|(_, message)| message).into(),
+            self.budget.map(tokens).into(),
+        ]
     }
 }

@@ -1,4 +1,4 @@
-//! What requests are made from, and opening their calls.
+//! What the requests of claimed jobs are made from.
 
 use super::{query, readable};
 use crate::error::{Error, Problem};
@@ -22,7 +22,6 @@ const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, docu
      from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const COMBINE: &str = "select dialectic._combine($1, $2, $3)";
-const OPEN: &str = "select job, state, waits_for from dialectic._open_calls($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// A claimed job on its way to becoming a request.
 #[derive(Debug)]
@@ -276,56 +275,4 @@ pub(crate) struct Saving {
     pub(crate) messages: String,
     /// Whether they only ask for the rest of an answer: those before them are saved.
     pub(crate) goes_on: bool,
-}
-
-/// A call that is to be opened.
-pub(crate) struct Opening<'a> {
-    pub(crate) claim: &'a Claim,
-    /// The prompt, unless it is saved already.
-    pub(crate) prompt: Option<&'a Saving>,
-    pub(crate) model: &'a Model,
-    /// How many tokens it asks at the most, where they were counted, and how many may be answered.
-    pub(crate) reads: Option<u64>,
-    pub(crate) writes: u64,
-}
-
-/// What became of calls that were to be opened; nothing is said of those whose claim is gone.
-#[derive(Default)]
-pub(crate) struct Opened {
-    /// The jobs whose calls may leave once this is committed.
-    pub(crate) open: HashSet<Uuid>,
-    /// Those that wait for money which other calls hold, each with the owner or the session that is short of it.
-    pub(crate) short: HashMap<Uuid, String>,
-    /// Those that are paused, for there is no money for them, or given back.
-    pub(crate) paused: HashSet<Uuid>,
-}
-
-/// Saves prompts, holds what their calls may cost and opens them.
-pub(crate) fn open(calls: &[Opening]) -> Result<Opened, Error> {
-    let mut opened = Opened::default();
-    if calls.is_empty() {
-        return Ok(opened);
-    }
-    let number = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
-    let args = [
-        calls.iter().map(|call| call.claim.job).collect::<Vec<_>>().into(),
-        calls.iter().map(|call| call.claim.id).collect::<Vec<_>>().into(),
-        calls.iter().map(|call| call.prompt.map(|prompt| prompt.messages.as_str())).collect::<Vec<_>>().into(),
-        calls.iter().map(|call| call.prompt.is_some_and(|prompt| prompt.goes_on)).collect::<Vec<_>>().into(),
-        calls.iter().map(|call| call.model.provider.name.as_str()).collect::<Vec<_>>().into(),
-        calls.iter().map(|call| call.model.name.as_str()).collect::<Vec<_>>().into(),
-        calls.iter().map(|call| call.reads.map(number)).collect::<Vec<_>>().into(),
-        calls.iter().map(|call| number(call.writes)).collect::<Vec<_>>().into(),
-    ];
-    let rows = query(OPEN, &args, |row| {
-        Ok((row.get::<Uuid>("job")?, row.get::<String>("state")?, row.nullable::<String>("waits_for")?))
-    })?;
-    for (job, state, waits_for) in rows {
-        match state.as_str() {
-            "open" => drop(opened.open.insert(job)),
-            "waiting" => drop(opened.short.insert(job, waits_for.unwrap_or_default())),
-            _ => drop(opened.paused.insert(job)),
-        }
-    }
-    Ok(opened)
 }

@@ -1,12 +1,13 @@
-//! The gate before the providers: which model answers for another, which call may leave now, and how many more may be
-//! claimed.
+//! Admission: which calls may leave now, and how many more jobs of each queue may be claimed.
 //!
-//! Holds a claimer's copy of the catalog and of the clocks, and what its own calls have used of every limit. Several
-//! claimers of one database share the clocks, not the counts. Never touches the database, never starts a call.
+//! Caches the catalog and the cooldowns, and counts what the claimer's own calls have used of every limit. Several
+//! claimers of one database share the cooldowns, not the counts. The core decides which model answers for another.
+//! Never touches the database, never starts a call.
 
-use crate::store::catalog::{Catalog, Clock, Model};
+use crate::store::catalog::{Catalog, Cooldown, Model};
 use crate::worker::in_flight::{InFlight, Kind};
 use crate::worker::prepare::{Admission, Prepared};
+use dialectic_core::cooldown::{self, Answering, Availability};
 use dialectic_core::limits::{Allowance, Limits, Ticket, Wait};
 use dialectic_core::provider::{Provider, Usage};
 use dialectic_core::tokens::{Measure, Ratio};
@@ -15,66 +16,66 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Who would wait longer than this at the gate goes back into the line.
-const LONG: Duration = Duration::from_secs(2);
-/// What will be free this soon is claimed already.
-const SOON: Duration = Duration::from_millis(50);
-/// How long a provider is left alone that asks for patience and does not say how much, until its clock has been moved.
-const A_MOMENT: Duration = Duration::from_millis(100);
-const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// How long the first answer of a model is expected to be, in tokens.
-const FIRST_ANSWER: u64 = 2_000;
+/// A call that would wait longer than this for admission returns to the queue.
+const MAX_ADMISSION_WAIT: Duration = Duration::from_secs(2);
+/// A queue that has room this soon is claimed from already.
+const CLAIM_AHEAD: Duration = Duration::from_millis(50);
+/// The pause of a provider that throttles and names no time, until its stored cooldown is read.
+const UNNAMED_PAUSE: Duration = Duration::from_millis(100);
+/// The pause of a provider that a person must correct.
+const UNTIL_CORRECTED: Duration = Duration::from_secs(u32::MAX as u64);
+/// The length of the first answer of a model, in tokens, before any is known.
+const FIRST_ANSWER_TOKENS: u64 = 2_000;
 
-pub(crate) struct Gate {
+pub(crate) struct Admissions {
     begun: Instant,
     catalog: Catalog,
     limits: Limits,
-    clocks: Vec<Clock>,
-    /// Providers that limit their calls or have a clock; only of these is anything held back.
+    cooldowns: Vec<Cooldown>,
+    /// When the cooldowns were read: their pauses begin there.
+    read_at: Duration,
+    /// Providers that limit their calls or have a cooldown; only their queues are limited.
     watched: HashSet<String>,
     /// How long answers were of late, by model; kept where tokens are limited.
     answers: HashMap<String, u64>,
-    /// What its own calls have told of the tokens of models, and what of it nobody has put down.
+    /// Token ratios that its own calls have shown, and those of them that are not stored.
     ratios: HashMap<String, Ratio>,
     learned: HashMap<String, Ratio>,
-    /// Providers, or (with a name) models of them, that are paused or have an open circuit, and until when: a fallback
-    /// answers for them.
-    shut: HashMap<(String, String), Duration>,
 }
 
 /// What has changed in the tables.
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) catalog: Option<Catalog>,
-    pub(crate) clocks: Option<Vec<Clock>>,
+    pub(crate) cooldowns: Option<Vec<Cooldown>>,
 }
 
 impl News {
     /// What was heard later counts.
     pub(crate) fn add(&mut self, later: News) {
         self.catalog = later.catalog.or(self.catalog.take());
-        self.clocks = later.clocks.or(self.clocks.take());
+        self.cooldowns = later.cooldowns.or(self.cooldowns.take());
     }
 }
 
-impl Gate {
+impl Admissions {
     pub(crate) fn new() -> Self {
-        Gate {
+        Admissions {
             begun: Instant::now(),
             catalog: Catalog::default(),
             limits: Limits::default(),
-            clocks: Vec::new(),
+            cooldowns: Vec::new(),
+            read_at: Duration::ZERO,
             watched: HashSet::new(),
             answers: HashMap::new(),
             ratios: HashMap::new(),
             learned: HashMap::new(),
-            shut: HashMap::new(),
         }
     }
 
     /// Takes in what has changed.
     pub(crate) fn hear(&mut self, news: News) {
-        if news.catalog.is_none() && news.clocks.is_none() {
+        if news.catalog.is_none() && news.cooldowns.is_none() {
             return;
         }
         let now = self.now();
@@ -85,33 +86,27 @@ impl Gate {
             }
             self.catalog = catalog;
         }
-        if let Some(clocks) = news.clocks {
-            for old in &self.clocks {
+        if let Some(cooldowns) = news.cooldowns {
+            for old in &self.cooldowns {
                 self.limits.wake(&old.provider);
                 self.limits.probe(&old.provider, false);
             }
-            self.shut.clear();
-            for clock in &clocks {
-                let until = if clock.is_paused { FOR_EVER } else { now + clock.rests };
-                if clock.model.is_empty() {
-                    self.limits.rest(&clock.provider, until);
-                    self.limits.probe(&clock.provider, clock.is_tried);
-                }
-                if clock.is_paused || clock.is_tried {
-                    self.shut.insert((clock.provider.clone(), clock.model.clone()), until);
-                }
+            for cooldown in cooldowns.iter().filter(|cooldown| cooldown.model.is_empty()) {
+                let of = cooldown.availability;
+                self.limits.rest(&cooldown.provider, if of.is_paused { UNTIL_CORRECTED } else { now + of.pause });
+                self.limits.probe(&cooldown.provider, of.has_open_circuit);
             }
-            self.clocks = clocks;
+            (self.cooldowns, self.read_at) = (cooldowns, now);
         }
         let is_limited = |model: &&Arc<Model>| {
             let free = Allowance::default();
             model.allowance != free || model.provider.allowance != free
         };
         let limited = self.catalog.models.values().filter(is_limited).map(|model| model.provider.name.clone());
-        self.watched = limited.chain(self.clocks.iter().map(|clock| clock.provider.clone())).collect();
+        self.watched = limited.chain(self.cooldowns.iter().map(|cooldown| cooldown.provider.clone())).collect();
     }
 
-    /// How often what is being said is put down.
+    /// How often streamed text is stored.
     pub(crate) fn flush_every(&self) -> Duration {
         self.catalog.flush_every
     }
@@ -135,25 +130,40 @@ impl Gate {
         }
     }
 
-    /// What was learned and nobody has put down.
+    /// What was learned and is not stored.
     pub(crate) fn learned(&self) -> &HashMap<String, Ratio> {
         &self.learned
     }
 
-    /// It is put down.
-    pub(crate) fn is_put_down(&mut self) {
+    /// It is stored.
+    pub(crate) fn mark_learned_stored(&mut self) {
         self.learned.clear();
     }
 
-    /// The model that is called for a job of this model: itself, or its fallback, when it cannot be or has used up its
-    /// attempts.
+    /// The model that is called for a job of this model: itself, or its fallback.
     pub(crate) fn answering(&self, name: &str, is_last_attempt: bool) -> Option<&Arc<Model>> {
         let model = self.catalog.models.get(name)?;
         let fallback = model.fallback.as_ref().and_then(|name| self.catalog.models.get(name));
-        match fallback {
-            Some(fallback) if (is_last_attempt || self.is_shut(model)) && !self.is_shut(fallback) => Some(fallback),
-            _ => Some(model),
+        let available = fallback.map(|fallback| self.availability(fallback));
+        match cooldown::answering(self.availability(model), available, is_last_attempt) {
+            Answering::Own => Some(model),
+            Answering::Fallback => fallback,
         }
+    }
+
+    /// Whether a model can be called now, as far as cooldowns say.
+    fn availability(&self, model: &Model) -> Availability {
+        let over = self.now().saturating_sub(self.read_at);
+        let concerns = |cooldown: &&Cooldown| {
+            cooldown.provider == model.provider.name && (cooldown.model.is_empty() || cooldown.model == model.name)
+        };
+        self.cooldowns
+            .iter()
+            .filter(concerns)
+            .map(|cooldown| cooldown.availability)
+            .fold(Availability::default(), |all, one| {
+                all.and(Availability { pause: one.pause.saturating_sub(over), ..one })
+            })
     }
 
     /// The provider that limits how many jobs of a queue may be called.
@@ -163,14 +173,6 @@ impl Gate {
         }
         let provider = &self.answering(queue, false)?.provider;
         self.watched.contains(&provider.name).then(|| Arc::clone(provider))
-    }
-
-    fn is_shut(&self, model: &Model) -> bool {
-        let is_shut = |name: &str| {
-            let until = self.shut.get(&(model.provider.name.clone(), name.to_owned()));
-            until.is_some_and(|until| self.now() < *until)
-        };
-        !self.shut.is_empty() && (is_shut("") || is_shut(&model.name))
     }
 
     /// Admits calls in the order of their arrival until `most` are admitted and not sent; behind a provider without
@@ -197,7 +199,7 @@ impl Gate {
                         Ok(ticket) => call.admission = Admission::Admitted(ticket),
                         Err(wait) => {
                             full.insert(provider.to_owned());
-                            if matches!(wait, Wait::Until(then) if then.saturating_sub(now) > LONG) {
+                            if matches!(wait, Wait::Until(then) if then.saturating_sub(now) > MAX_ADMISSION_WAIT) {
                                 throttled.insert(provider.to_owned());
                             }
                             call.admission = Admission::WaitingForProvider;
@@ -215,7 +217,7 @@ impl Gate {
         if !call.model.is_counted() {
             return 0;
         }
-        let answer = self.answers.get(&call.model.name).copied().unwrap_or(FIRST_ANSWER);
+        let answer = self.answers.get(&call.model.name).copied().unwrap_or(FIRST_ANSWER_TOKENS);
         call.tokens + answer.min(call.request.max_output_tokens)
     }
 
@@ -230,26 +232,26 @@ impl Gate {
     }
 
     /// A call never left.
-    pub(crate) fn give_back(&mut self, ticket: Ticket) {
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) {
         let now = self.now();
         self.limits.give_back(ticket, now);
     }
 
-    /// A provider failed: if that was a probe, no other leaves until its clock says more.
+    /// A provider failed: if that was a probe, no other call leaves until its cooldown is read again.
     pub(crate) fn strike(&mut self, provider: &str) {
-        if self.clocks.iter().any(|clock| clock.is_tried && clock.provider == provider) {
+        if self.cooldowns.iter().any(|one| one.availability.has_open_circuit && one.provider == provider) {
             self.rest(provider, None);
         }
     }
 
-    /// A provider asks for patience: no call leaves until its clock says more, and then not as many at once as before.
+    /// A provider asks for a pause: no call leaves until it is over.
     pub(crate) fn rest(&mut self, provider: &str, time: Option<Duration>) {
-        let until = self.now() + time.unwrap_or(A_MOMENT);
+        let until = self.now() + time.unwrap_or(UNNAMED_PAUSE);
         self.limits.rest(provider, until);
         self.watched.insert(provider.to_owned());
     }
 
-    /// A provider turned a call away: it is called by half as many at once, and by one more for every answer.
+    /// A provider throttled a call: half as many calls run at once, and one more for every answer.
     pub(crate) fn narrow(&mut self, provider: &str) {
         self.limits.narrow(provider);
     }
@@ -267,8 +269,11 @@ impl Gate {
             if !self.watched.contains(provider) {
                 return None;
             }
+            if self.availability(model).is_closed() {
+                return Some((name.clone(), 0));
+            }
             let room = match self.limits.next(provider, &model.name, 0, now) {
-                Some(Wait::Until(then)) if then.saturating_sub(now) <= SOON => 1,
+                Some(Wait::Until(then)) if then.saturating_sub(now) <= CLAIM_AHEAD => 1,
                 _ => self.limits.room(provider, &model.name, 0, now)?,
             };
             Some((name.clone(), room.saturating_sub(in_hand.get(provider).copied().unwrap_or(0))))
@@ -286,7 +291,11 @@ impl Gate {
             Some(Wait::ForAnother) => None,
             None => Some(Duration::ZERO),
         };
-        let of_queues = full.iter().filter_map(|name| self.answering(name, false)).filter_map(|model| until(model, 0));
+        let of_queue = |model: &Arc<Model>| match self.availability(model) {
+            closed if closed.is_paused => None,
+            Availability { pause, .. } => until(model, 0).map(|room| room.max(pause)),
+        };
+        let of_queues = full.iter().filter_map(|name| self.answering(name, false)).filter_map(of_queue);
         let waiting = prepared.filter(|call| matches!(call.admission, Admission::WaitingForProvider));
         of_queues.chain(waiting.filter_map(|call| until(&call.model, self.expected(call)))).min()
     }

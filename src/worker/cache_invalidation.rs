@@ -1,4 +1,4 @@
-//! What has changed in the tables that every claimer keeps a copy of: the catalog and the clocks of providers.
+//! What has changed in the tables that every claimer caches: the catalog and the cooldowns of providers.
 //!
 //! A trigger on each of these tables invalidates its entry in the relation cache, which reaches every process at the
 //! start of its next transaction. Nobody polls and nothing expires.
@@ -7,8 +7,8 @@ use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 static CATALOG: AtomicBool = AtomicBool::new(true);
-static CLOCKS: AtomicBool = AtomicBool::new(true);
-static CLOCKS_TABLE: AtomicU32 = AtomicU32::new(0);
+static COOLDOWNS: AtomicBool = AtomicBool::new(true);
+static COOLDOWNS_TABLE: AtomicU32 = AtomicU32::new(0);
 static KEPT_TABLES: [AtomicU32; 4] = [const { AtomicU32::new(0) }; 4];
 /// The tables that the catalog is read from.
 const KEPT: [&std::ffi::CStr; 4] = [c"configuration", c"models", c"providers", c"secrets"];
@@ -20,7 +20,7 @@ pub(crate) fn listen() {
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"dialectic".as_ptr(), true);
         let table = |name: &std::ffi::CStr| pg_sys::get_relname_relid(name.as_ptr(), schema).to_u32();
-        CLOCKS_TABLE.store(table(c"provider_cooldowns"), Ordering::Relaxed);
+        COOLDOWNS_TABLE.store(table(c"provider_cooldowns"), Ordering::Relaxed);
         for (kept, name) in KEPT_TABLES.iter().zip(KEPT) {
             kept.store(table(name), Ordering::Relaxed);
         }
@@ -32,12 +32,12 @@ pub(crate) fn listen() {
 /// All that was known is old.
 pub(crate) fn forget() {
     CATALOG.store(true, Ordering::Relaxed);
-    CLOCKS.store(true, Ordering::Relaxed);
+    COOLDOWNS.store(true, Ordering::Relaxed);
 }
 
 /// Whether there is something to read.
 pub(crate) fn is_there() -> bool {
-    CATALOG.load(Ordering::Relaxed) || CLOCKS.load(Ordering::Relaxed)
+    CATALOG.load(Ordering::Relaxed) || COOLDOWNS.load(Ordering::Relaxed)
 }
 
 /// Hears, in the middle of a transaction, what others have committed since it began.
@@ -51,16 +51,16 @@ pub(crate) fn of_catalog() -> bool {
     CATALOG.swap(false, Ordering::Relaxed)
 }
 
-/// Whether a clock has.
-pub(crate) fn of_clocks() -> bool {
-    CLOCKS.swap(false, Ordering::Relaxed)
+/// Whether a cooldown has changed since the last time it was asked.
+pub(crate) fn of_cooldowns() -> bool {
+    COOLDOWNS.swap(false, Ordering::Relaxed)
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_change(_arg: pg_sys::Datum, table: pg_sys::Oid) {
     let table = table.to_u32();
-    if table == 0 || table == CLOCKS_TABLE.load(Ordering::Relaxed) {
-        CLOCKS.store(true, Ordering::Relaxed);
+    if table == 0 || table == COOLDOWNS_TABLE.load(Ordering::Relaxed) {
+        COOLDOWNS.store(true, Ordering::Relaxed);
     }
     if table == 0 || KEPT_TABLES.iter().any(|kept| kept.load(Ordering::Relaxed) == table) {
         CATALOG.store(true, Ordering::Relaxed);

@@ -14,7 +14,7 @@ mod work;
 use crate::error::{Error, Problem};
 use crate::settings;
 use crate::store::catalog;
-use crate::worker::admission::{Gate, News};
+use crate::worker::admission::{Admissions, News};
 use crate::worker::cache_invalidation;
 use crate::worker::hold_up::{HoldUps, Scope};
 use crate::worker::in_flight::{InFlight, Kind};
@@ -90,7 +90,7 @@ pub(crate) struct Engine {
     batch: usize,
     /// Sessions that another transaction has locked: their jobs wait, and no more of them are claimed.
     busy: HashSet<Uuid>,
-    gate: Gate,
+    admissions: Admissions,
     /// Calls that stream, by the moment when their text is stored next.
     streaming: VecDeque<(Instant, ClaimId)>,
     /// Text of calls that is not stored yet.
@@ -112,8 +112,8 @@ impl Engine {
         let calls =
             CallThreads::new().map_err(|problem| Error::Gone(format!("no socket for call threads: {problem}")))?;
         cache_invalidation::listen();
-        let mut gate = Gate::new();
-        gate.hear(read_news()?);
+        let mut admissions = Admissions::new();
+        admissions.hear(read_news()?);
         Ok(Engine {
             claimer,
             calls,
@@ -122,7 +122,7 @@ impl Engine {
             isolation: None,
             batch: 64,
             busy: HashSet::new(),
-            gate,
+            admissions,
             streaming: VecDeque::new(),
             partial_texts: Vec::new(),
             alone: None,
@@ -175,7 +175,7 @@ impl Engine {
     /// The queues of which nothing more may be claimed now.
     pub(crate) fn full_queues(&self) -> Vec<String> {
         let excluded = self.unclaimable();
-        let queues = self.gate.queues(|| self.in_flight.before_admission(&excluded));
+        let queues = self.admissions.queues(|| self.in_flight.before_admission(&excluded));
         queues.into_iter().filter(|(_, room)| *room == 0).map(|(queue, _)| queue).collect()
     }
 
@@ -192,7 +192,7 @@ impl Engine {
         let thread = self.calls.is_short_of_threads().then_some(THREAD_INTERVAL);
         let waiting = self.in_flight.prepared().map(|(_, prepared)| prepared);
         let held_up = self.hold_ups.rest(now);
-        self.gate.next(full, waiting).into_iter().chain(flush).chain(money).chain(thread).chain(held_up).min()
+        self.admissions.next(full, waiting).into_iter().chain(flush).chain(money).chain(thread).chain(held_up).min()
     }
 
     /// One cycle: at most `most` jobs are claimed; with `look` set, calls whose claim was revoked are cancelled. An
@@ -356,7 +356,7 @@ impl Engine {
 fn read_news() -> Result<News, Error> {
     let read = || {
         let catalog = cache_invalidation::of_catalog().then(catalog::read).transpose()?;
-        Ok(News { catalog, clocks: cache_invalidation::of_clocks().then(catalog::clocks).transpose()? })
+        Ok(News { catalog, cooldowns: cache_invalidation::of_cooldowns().then(catalog::cooldowns).transpose()? })
     };
     read().inspect_err(|_| cache_invalidation::forget())
 }

@@ -77,7 +77,7 @@ impl Place {
     /// The bytes of it that only this process has, and that the next transaction should store.
     fn unstored_bytes(&self) -> usize {
         match self {
-            Place::Answered(reply) => [&reply.answer, &reply.content].into_iter().flatten().map(String::len).sum(),
+            Place::Answered(reply) => reply.bytes(),
             Place::Rendered(text) => text.len(),
             _ => 0,
         }

@@ -5,7 +5,8 @@
 
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
-use crate::store::request::{Draft, Opening, Saving};
+use crate::store::opening::Opening;
+use crate::store::request::{Draft, Saving};
 use dialectic_core::answer::{Budget, Verdict, Wanted, Why, assembled};
 use dialectic_core::context::Window;
 use dialectic_core::definition::Continuing;
@@ -202,14 +203,15 @@ impl Prepared {
         }
     }
 
-    /// The call it becomes.
-    pub(crate) fn opening<'a>(&'a self, claim: &'a Claim) -> Opening<'a> {
+    /// The call it becomes; a wallet or a budget may limit it.
+    pub(crate) fn opening<'a>(&'a self, claim: &'a Claim, is_limited: bool) -> Opening<'a> {
         Opening {
             claim,
             prompt: self.prompt.as_ref(),
             model: &self.model,
-            reads: self.reads,
-            writes: self.request.max_output_tokens,
+            input_tokens: self.reads,
+            output_tokens: self.request.max_output_tokens,
+            is_limited,
         }
     }
 }

@@ -157,7 +157,7 @@ fn an_answer_comes_with_a_usage_that_makes_sense() {
         complete.replace('?', usage),
         format!("select dialectic.fail_job('{job}', {claim}, 'transient', 'no', null, '{usage}')"),
     ] {
-        refused_with(&mut client, &said, &[], "55000", "it was not asked for");
+        refused_with(&mut client, &said, &[], "55000", "no call was opened");
     }
     assert_eq!(mark(&mut client), before);
     client.query("select dialectic.job_request($1, $2)", &[&job, &claim]).expect("a request");

@@ -140,16 +140,24 @@ pub(crate) fn take(client: &mut Client, claimer: &str) -> i64 {
     one(client, "select count(*) from dialectic.jobs where status = 'processing' and claimed_by = $1", &[&claimer])
 }
 
-/// As `take`; returns each job that it took, its claim, and whether the claimer is to work on nothing else.
+/// As `take`; returns each job that it took, its claim, and whether the claimer is to work on nothing else. Releases void
+/// claims first and leaves closed queues alone, as a claimer does.
 pub(crate) fn take_jobs(client: &mut Client, claimer: &str) -> Vec<(Uuid, i64, bool)> {
-    client
-        .query(
-            "select job_id, claim_id, is_alone \
-             from dialectic._claim_batch($1, 10, 0, 0, '{}', '{}', '{}', '{}') where job_id is not null",
-            &[&claimer],
-        )
-        .expect("_claim_batch")
-        .iter()
-        .map(|row| (row.get(0), row.get(1), row.get(2)))
-        .collect()
+    const CLAIM: &str = "select job_id, claim_id, is_alone, has_void_claims \
+         from dialectic._claim_batch($1, 10, 0, 0, $2, '{}', array(select model from dialectic._closed_models), \
+             array(select 0 from dialectic._closed_models), '{}') \
+         where job_id is not null or has_void_claims";
+    let mut rows = client.query(CLAIM, &[&claimer, &false]).expect("_claim_batch");
+    if rows.iter().any(|row| row.get("has_void_claims")) {
+        let mut transaction = client.transaction().expect("a transaction");
+        for statement in [
+            "select dialectic._settle_lost_calls(array(select dialectic._release_void_claims($1, '{}')))",
+            "select dialectic._delete_void_claims($1)",
+        ] {
+            transaction.execute(statement, &[&claimer]).expect("release");
+        }
+        transaction.commit().expect("commit");
+        rows = client.query(CLAIM, &[&claimer, &true]).expect("_claim_batch");
+    }
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }

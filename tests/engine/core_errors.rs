@@ -59,15 +59,6 @@ fn a_plan_without_its_input_is_an_error_that_names_step_and_input() {
 }
 
 #[test]
-fn an_unknown_class_of_error_is_refused() {
-    let database = Database::unserved();
-    let error =
-        refused(&mut database.connect(), "select dialectic._retry_verdict('sulking', 0, 3, null, 2, 300, 1)", &[]);
-    assert_eq!(error.code().code(), INVALID_PARAMETER);
-    assert!(error.message().contains("\"sulking\""), "{error:?}");
-}
-
-#[test]
 fn a_move_that_is_not_in_the_table_is_refused_with_both_states() {
     let database = Database::unserved();
     let mut client = database.connect();

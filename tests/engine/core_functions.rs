@@ -68,19 +68,3 @@ fn text_of_a_user_is_never_rendered_as_a_template() {
     );
     assert_eq!(rendered, "<{{ 7*7 }} {% if x %} {# y #}>");
 }
-
-#[test]
-fn a_verdict_depends_on_the_class_and_the_attempts_alone() {
-    let database = Database::unserved();
-    let mut client = database.connect();
-    for (arguments, verdict) in [
-        ("'transient', 0, 3, null, 2, 300, 1", json!({"status": "retrying", "charged": 1, "after": 2.0})),
-        ("'transient', 3, 3, null, 2, 300, 1", json!({"status": "retry_loop_failed", "charged": 1, "after": 0.0})),
-        ("'permanent', 0, 3, null, 2, 300, 1", json!({"status": "failed", "charged": 1, "after": 0.0})),
-        ("'throttled', 0, 3, 7, 2, 300, 1", json!({"status": null, "charged": 0, "after": 7.0})),
-        ("'configuration', 0, 3, null, 2, 300, 1", json!({"status": null, "charged": 0, "after": 300.0})),
-    ] {
-        let given: Value = one(&mut client, &format!("select dialectic._retry_verdict({arguments})"), &[]);
-        assert_eq!(given, verdict, "{arguments}");
-    }
-}

@@ -206,7 +206,7 @@ fn spread(client: &mut Client, session: Uuid) {
              -- waiting for another; without funds
              select dialectic._wait_for(pg_temp.job('sim-b1'), array[pg_temp.job('sim-b2')]);
              update dialectic.jobs set status = 'paused_nsf', status_before = status where id = pg_temp.job('sim-b3');
-             insert into dialectic.unfunded_jobs (job_id, session_id, owner, purse, needed)
+             insert into dialectic.unfunded_jobs (job_id, session_id, owner, short_of, needed)
              select j.id, s.id, s.owner, 'budget', 2000000000 from dialectic.jobs j join dialectic.sessions s on s.id = j.session_id
              where j.id = pg_temp.job('sim-b3');
 

@@ -223,7 +223,7 @@ const LAWS: [(&str, &str, &str); 40] = [
         "a job whose call can be paid does not wait for funds",
         "with gone as (delete from dialectic.ready_jobs), \
               paused as (update dialectic.jobs set status = 'paused_nsf' where status = 'pending' returning id, session_id) \
-         insert into dialectic.unfunded_jobs (job_id, session_id, owner, purse, needed) \
+         insert into dialectic.unfunded_jobs (job_id, session_id, owner, short_of, needed) \
          select id, session_id, 'role:postgres', 'wallet', 5 from paused returning job_id",
         "$0.000005 are needed, and there",
     ),

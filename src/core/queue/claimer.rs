@@ -5,6 +5,11 @@
 use super::{Job, JobId, Queue};
 use crate::job::{Kind, Status};
 use crate::provider::Class;
+use crate::retry::{self, Backoff, FailedAttempt};
+use std::time::Duration;
+
+/// The model is told when a retry is due; the length of delays is not its business.
+const IMMEDIATE: Backoff = Backoff { base: Duration::ZERO, max: Duration::ZERO };
 
 /// Who holds a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,32 +138,25 @@ impl Queue {
         if !self.is_claimed_under(id, claim_id) {
             return None;
         }
-        self.jobs[id].losses = 0;
-        match class {
-            // The provider is at fault: its cooldown delays the job, and no attempt is charged.
-            Class::Throttled | Class::Configuration => {
-                self.jobs[id].run_at = i64::MIN;
-                self.return_job(id);
+        let max_retries = self.sessions[self.runs[self.jobs[id].run].session].max_retries;
+        let job = &mut self.jobs[id];
+        let claimed_from = job.status_before.unwrap_or(Status::Pending);
+        let charged_before = job.attempts;
+        let failed = FailedAttempt { class, is_final: false, charged_before, max_retries, retry_after: None };
+        let moved = retry::after_failure(&failed, claimed_from, &IMMEDIATE, 0.0);
+        job.losses = 0;
+        job.attempts += u32::from(moved.is_charged);
+        if moved.is_charged {
+            if moved.status == Status::Retrying {
+                (job.run_at, job.status_before) = (run_at, None);
             }
-            Class::Transient | Class::Content => self.charge(id, run_at),
-            Class::Permanent | Class::ContextWindow | Class::Internal => {
-                self.jobs[id].attempts += 1;
-                self.set_status(id, Status::Failed);
-            }
+            self.set_status(id, moved.status);
+        } else {
+            job.run_at = i64::MIN;
+            self.return_job(id);
         }
         self.settle();
         Some(self.jobs[id].status)
-    }
-
-    fn charge(&mut self, id: JobId, run_at: i64) {
-        let max_retries = self.sessions[self.runs[self.jobs[id].run].session].max_retries;
-        let job = &mut self.jobs[id];
-        job.attempts += 1;
-        if job.attempts > max_retries {
-            return self.set_status(id, Status::RetryLoopFailed);
-        }
-        (job.run_at, job.status_before) = (run_at, None);
-        self.set_status(id, Status::Retrying);
     }
 
     /// The documents of a job do not fit: it waits for this many jobs that condense them. False if the claim is lost.

@@ -8,8 +8,9 @@ use super::{Engine, Host, Report};
 use crate::error::Problem;
 use crate::store::claim::{Claim, Read};
 use crate::store::document;
+use crate::store::opening::Opened;
 use crate::store::reply::Reply;
-use crate::store::request::{Draft, Opened};
+use crate::store::request::Draft;
 use crate::worker::cache_invalidation;
 use crate::worker::in_flight::{Kind, Place};
 use crate::worker::prepare::{Admission, Preparing};
@@ -22,10 +23,10 @@ impl Engine {
     /// A transaction is committed.
     pub(super) fn apply(&mut self, host: &mut impl Host, only: Only, done: Done, report: &mut Report) {
         let (stored, claimed) = (done.stored.len(), done.claimed());
-        self.gate.hear(done.news);
+        self.admissions.hear(done.news);
         self.partial_texts.retain(|(claim, _)| !done.partial_texts.contains(&claim.id));
         if done.has_learned {
-            self.gate.is_put_down();
+            self.admissions.mark_learned_stored();
         }
         self.in_flight.forget_batches(done.finished_batches);
         for id in &done.stored {
@@ -55,8 +56,8 @@ impl Engine {
             self.alone = done.taken.claims.first().map(|(claim, _)| claim.id);
         }
         if let Some(batch) = done.taken.batch {
-            let gate = &self.gate;
-            let claims = done.taken.claims.into_iter().map(|(claim, queue)| (claim, gate.limiting(&queue)));
+            let admissions = &self.admissions;
+            let claims = done.taken.claims.into_iter().map(|(claim, queue)| (claim, admissions.limiting(&queue)));
             self.in_flight.claim(batch, claims);
         }
         self.alone = self.alone.filter(|id| self.in_flight.claim_of(*id).is_some());
@@ -88,7 +89,7 @@ impl Engine {
             let mut ticket = None;
             if opened.open.contains(&claim.job) && newest.get(&claim.job) == Some(&id) {
                 open.push(id);
-            } else if let Some(payer) = opened.short.get(&claim.job) {
+            } else if let Some(payer) = opened.waiting.get(&claim.job) {
                 ticket = prepared.withdraw(Admission::WaitingForMoney);
                 prepared.payer = Some(payer.clone());
             } else if tried.contains(&id) {
@@ -100,7 +101,7 @@ impl Engine {
                 ticket = prepared.withdraw(Admission::Queued);
             }
             if let Some(ticket) = ticket {
-                self.gate.give_back(ticket);
+                self.admissions.withdraw(ticket);
             }
         }
         open
@@ -150,14 +151,14 @@ impl Engine {
     /// Has the prompt of a job made. A model that the cached catalog does not know may have been added just now.
     fn prepare(&mut self, draft: Draft) {
         let claim = draft.claim;
-        let Some(model) = self.gate.answering(&draft.turn.model, draft.is_last_attempt).cloned() else {
+        let Some(model) = self.admissions.answering(&draft.turn.model, draft.is_last_attempt).cloned() else {
             cache_invalidation::forget();
             let message = format!("model \"{}\" does not exist", draft.turn.model);
             let hint = "SELECT dialectic.add_model(…) adds it, then dialectic.retry(session) tries again.";
             let problem = Problem { sqlstate: *b"42704", message, detail: None, hint: Some(hint.to_owned()) };
             return self.in_flight.note_failed_read(claim.id, problem);
         };
-        let measure = self.gate.measure(&model);
+        let measure = self.admissions.measure(&model);
         match Preparing::begin(draft, (Arc::clone(&model), measure)) {
             Ok((preparing, source, limits)) => {
                 self.calls.render_prompt(claim.id, source, limits);

@@ -16,7 +16,7 @@ use dialectic_core::provider::Class;
 use dialectic_net::{ClaimId, Finished, ModelCall, Route};
 use pgrx::Uuid;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The text of at most this many calls is stored in one transaction.
 const STREAMS_AT_ONCE: usize = 64;
@@ -47,7 +47,7 @@ impl Engine {
 
     /// Keeps the last text of a call that broke off, because the next call continues it. A whole answer replaces it.
     fn note_last_text(&mut self, claim: Claim, text: Option<String>, reply: &Reply) {
-        if reply.class.is_none() {
+        if reply.class().is_none() {
             self.partial_texts.retain(|(of, _)| of.id != claim.id);
         } else if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.partial_texts.push((claim, text));
@@ -57,20 +57,20 @@ impl Engine {
     /// A call ended: its usage is known, and a provider that asks for a pause gets it at once.
     fn replied(&mut self, id: ClaimId, reply: Reply) {
         let Some(Place::Calling(calling)) = self.in_flight.advance(id, Place::Claimed) else { return };
-        self.gate.learn(&calling.model, calling.counted, &reply.usage);
+        let end = &reply.end;
+        self.admissions.learn(&calling.model, calling.counted, &end.usage);
         if let Some(ticket) = calling.ticket {
-            self.gate.settle(&calling.model, ticket, &reply.usage);
+            self.admissions.settle(&calling.model, ticket, &end.usage);
         }
         let provider = &calling.model.provider.name;
-        let is_throttled = reply.class == Some(Class::Throttled.as_str());
-        if is_throttled || (reply.class.is_none() && reply.retry_after_ms.is_some()) {
-            let time = reply.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-            self.gate.rest(provider, time);
+        let is_throttled = reply.class() == Some(Class::Throttled);
+        if is_throttled || (reply.class().is_none() && end.retry_after.is_some()) {
+            self.admissions.rest(provider, end.retry_after);
         }
         if is_throttled {
-            self.gate.narrow(provider);
-        } else if reply.is_strike {
-            self.gate.strike(provider);
+            self.admissions.narrow(provider);
+        } else if end.is_strike {
+            self.admissions.strike(provider);
         }
         self.answered(id, reply);
     }
@@ -95,7 +95,7 @@ impl Engine {
             {
                 self.partial_texts.push((claim, text));
             }
-            self.streaming.push_back((now + self.gate.flush_every(), id));
+            self.streaming.push_back((now + self.admissions.flush_every(), id));
         }
     }
 
@@ -115,7 +115,7 @@ impl Engine {
         let free = self.free_threads();
         let mut excluded = self.unclaimable();
         excluded.retain(|session| Some(*session) != due_session);
-        let throttled = self.gate.admit(&mut self.in_flight, &excluded, free);
+        let throttled = self.admissions.admit(&mut self.in_flight, &excluded, free);
         if throttled.is_empty() {
             return;
         }
@@ -124,7 +124,7 @@ impl Engine {
         let back: Vec<ClaimId> =
             self.in_flight.prepared().filter(|(_, prepared)| waits_long(prepared)).map(|(claim, _)| claim.id).collect();
         for id in back {
-            self.answered(id, Reply { is_back: true, ..Reply::default() });
+            self.answered(id, Reply::returned());
         }
     }
 
@@ -137,10 +137,10 @@ impl Engine {
             let route = is_remote.then(|| Route {
                 provider: Arc::clone(&prepared.model.provider),
                 policy: Arc::clone(&policy),
-                measure: self.gate.measure(&prepared.model),
+                measure: self.admissions.measure(&prepared.model),
             });
             if is_remote {
-                self.streaming.push_back((Instant::now() + self.gate.flush_every(), id));
+                self.streaming.push_back((Instant::now() + self.admissions.flush_every(), id));
             }
             let ticket = match prepared.admission {
                 Admission::Admitted(ticket) => Some(ticket),
@@ -159,7 +159,7 @@ fn place_of(preparing: Preparing, rendered: RenderedPrompt) -> Place {
         RenderedPrompt::Ready { messages, json, tokens } => {
             Place::Prepared(Box::new(preparing.end(messages, json, tokens)))
         }
-        RenderedPrompt::WindowFull => Place::Answered(Box::new(Reply::heard(preparing.end_without_call()))),
+        RenderedPrompt::WindowFull => Place::Answered(Box::new(Reply::without_call(preparing.end_without_call()))),
         RenderedPrompt::TooLong(groups) => Place::Oversized(preparing.groups(&groups)),
         RenderedPrompt::Failed(class, problem) => Place::Answered(Box::new(Reply::failed(class, problem))),
     }

@@ -208,7 +208,7 @@ impl Engine {
                 for id in self.in_flight.admitted(session) {
                     let call = self.in_flight.prepared_mut(id).map(|(_, call)| call.withdraw(Admission::Queued));
                     if let Some(ticket) = call.flatten() {
-                        self.gate.give_back(ticket);
+                        self.admissions.withdraw(ticket);
                     }
                 }
             }

@@ -6,7 +6,8 @@
 use super::{Engine, UNSTORED_BYTES_LIMIT, read_news};
 use crate::error::{Error, Problem};
 use crate::store::claim::{self, Claim, Order, Read, Taken, Work};
-use crate::store::request::{self, Draft, Opened};
+use crate::store::opening::{self, Opened};
+use crate::store::request::{self, Draft};
 use crate::store::{self, catalog, document, partial, plan, reply};
 use crate::test_hooks::stop_inside;
 use crate::worker::admission::News;
@@ -125,7 +126,7 @@ impl Engine {
             let finished = self.in_flight.finished_batches();
             claim::release(finished)?;
             done.finished_batches = finished.len();
-            catalog::learn(self.gate.learned())?;
+            catalog::learn(self.admissions.learned())?;
             done.has_learned = true;
         }
         Ok(())
@@ -160,14 +161,17 @@ impl Engine {
         done.wanted.extend(stored.map(|(claim, _)| claim.session));
         done.wanted.extend(admitted.iter().map(|(claim, _)| claim.session));
         done.wanted.extend(plans.map(|(claim, _)| claim.session));
-        let free = claim::lock_sessions(done.wanted.clone())?;
+        let locked = claim::lock_sessions(&done.wanted)?;
+        let free: HashSet<Uuid> = locked.keys().copied().collect();
         done.busy = done.wanted.difference(&free).copied().collect();
         let is_free = |claim: &Claim| free.contains(&claim.session);
 
-        let opening: Vec<_> = admitted.into_iter().filter(|(claim, _)| is_free(claim)).collect();
-        done.tried = opening.iter().map(|(claim, _)| claim.id).collect();
-        let calls: Vec<_> = opening.iter().map(|(claim, prepared)| prepared.opening(claim)).collect();
-        done.opened = request::open(&calls)?;
+        let is_limited = |claim: &Claim| locked.get(&claim.session).copied().unwrap_or_default();
+        let admitted: Vec<_> = admitted.into_iter().filter(|(claim, _)| is_free(claim)).collect();
+        done.tried = admitted.iter().map(|(claim, _)| claim.id).collect();
+        let calls: Vec<_> =
+            admitted.iter().map(|(claim, prepared)| prepared.opening(claim, is_limited(claim))).collect();
+        done.opened = opening::open(&calls)?;
         if !calls.is_empty() {
             stop_inside("opening");
         }
@@ -289,8 +293,8 @@ impl Engine {
         if room == 0 {
             return Ok(());
         }
-        let limited = self.gate.queues(|| self.in_flight.before_admission(&excluded));
-        done.taken = claim::claim_batch(Order {
+        let limited = self.admissions.queues(|| self.in_flight.before_admission(&excluded));
+        done.taken = claim::claim_batch(&Order {
             claimer: &self.claimer,
             max_jobs: room,
             in_flight,

@@ -40,7 +40,8 @@ fn a_budget_pauses_and_a_raised_one_goes_on() {
     let second = leaf(&mut client, leaves[1].job);
     assert!(ask(&mut client, &second).is_none());
     assert_eq!(status(&mut client, second.job), "paused_nsf");
-    let row = client.query_one("select purse, needed from dialectic.unfunded_jobs where job_id = $1", &[&second.job]);
+    let row =
+        client.query_one("select short_of, needed from dialectic.unfunded_jobs where job_id = $1", &[&second.job]);
     let row = row.expect("it is said why");
     assert_eq!((row.get(0), row.get(1)), ("budget", hold));
     let cause: String = one(&mut client, "select cause from dialectic.blocked where job_id = $1", &[&second.job]);
@@ -61,7 +62,10 @@ fn a_budget_that_is_taken_off_limits_nobody() {
     let (_database, mut client) = funded(OPENING);
     let (session, leaves) = limited(&mut client, 0);
     assert!(leaves.iter().all(|leaf| ask(&mut client, leaf).is_none()));
-    assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.unfunded_jobs where purse = 'budget'", &[]), 2);
+    assert_eq!(
+        one::<i64>(&mut client, "select count(*) from dialectic.unfunded_jobs where short_of = 'budget'", &[]),
+        2
+    );
     client.query_one("select dialectic.set_budget($1, null)", &[&session]).expect("set_budget");
     client.batch_execute("call dialectic.run_pending()").expect("run_pending");
     assert_eq!(session_status(&mut client, session), "completed");

@@ -52,7 +52,7 @@ fn parallel_jobs_cannot_overspend_together() {
     let other = leaf(&mut client, other.job);
     assert!(ask(&mut client, &other).is_none());
     assert_eq!(status(&mut client, other.job), "paused_nsf");
-    let row = client.query_one("select purse, needed from dialectic.unfunded_jobs where job_id = $1", &[&other.job]);
+    let row = client.query_one("select short_of, needed from dialectic.unfunded_jobs where job_id = $1", &[&other.job]);
     let row = row.expect("it is said why");
     assert_eq!((row.get(0), row.get(1)), ("wallet", hold));
 

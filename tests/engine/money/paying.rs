@@ -14,7 +14,7 @@ fn an_empty_wallet_pauses_and_a_top_up_resumes() {
     let session: Uuid =
         one(&mut client, "select dialectic.run('Why pay?', models => '{dear}', process => 'essay')", &[]);
     let (mut payments, mut paid) = (0, 0);
-    let unfunded = "select job_id, needed, purse from dialectic.unfunded_jobs";
+    let unfunded = "select job_id, needed, short_of from dialectic.unfunded_jobs";
     loop {
         work(&mut client);
         assert_balanced(&mut client);

@@ -47,7 +47,7 @@ const WRONG: &str = "
 
 /// What is looked for while it happens, to know that it did.
 const SEEN: &str = "select format('seen: %s', what) from (
-        select 'a job without funds in its ' || purse as what from dialectic.unfunded_jobs
+        select 'a job without funds in its ' || short_of as what from dialectic.unfunded_jobs
         union select 'a call that is ' || outcome from dialectic.model_calls where outcome in ('lost', 'late')
         union select 'a ' || kind from dialectic.ledger where kind = 'correction'
         union select 'an amount that is not billed' from dialectic.model_calls where unbilled > 0) as seen";

@@ -115,7 +115,7 @@ fn law(history: &[(Operation, usize)]) -> Result<(), TestCaseError> {
         let mut again = ledger.clone();
         let told_again = again.apply(operation);
         prop_assert_eq!(&again, &ledger, "at once again: {:?}", operation);
-        // Which purse it waits for may be another: the ones before it hold by now.
+        // Which payer it waits for may be another: the ones before it hold by now.
         let told = told.iter().filter(|(_, verdict)| *verdict != Hold);
         let kind = |(call, verdict): &(u8, Verdict)| (*call, std::mem::discriminant(verdict));
         prop_assert!(told_again.iter().map(kind).eq(told.map(kind)), "{:?}", operation);

@@ -88,7 +88,7 @@ pub(super) struct Session {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ledger {
     pub(super) entries: Vec<Entry>,
-    pub(super) wallets: BTreeMap<u8, Purse>,
+    pub(super) wallets: BTreeMap<u8, Payer>,
     pub(super) sessions: [Session; SESSIONS as usize],
     pub(super) calls: BTreeMap<u8, Call>,
 }
@@ -106,7 +106,7 @@ impl Ledger {
     pub(super) fn apply(&mut self, operation: &Operation) -> Vec<(u8, Verdict)> {
         match *operation {
             Operation::Open { owner, amount } if !self.wallets.contains_key(&owner) => {
-                self.wallets.insert(owner, purse(amount, 0));
+                self.wallets.insert(owner, payer(amount, 0));
                 self.enter(owner, Reason::Opening(owner), amount.into());
             }
             Operation::TopUp { owner, key, amount } => self.top_up(owner, Reason::TopUp(owner, key), amount),
@@ -119,10 +119,10 @@ impl Ledger {
         Vec::new()
     }
 
-    /// The purses a call of this session is under: its owner's wallet, its own budget.
-    pub(super) fn purses(&self, session: u8) -> (Option<Purse>, Option<Purse>) {
+    /// The payers a call of this session is under: its owner's wallet, its own budget.
+    pub(super) fn payers(&self, session: u8) -> (Option<Payer>, Option<Payer>) {
         let Session { limit, spent, held } = self.sessions[usize::from(session)];
-        let budget = limit.map(|limit| Purse::budget(limit, narrow(spent), narrow(held)));
+        let budget = limit.map(|limit| Payer::budget(limit, narrow(spent), narrow(held)));
         (self.wallets.get(&owner(session)).copied(), budget)
     }
 
@@ -153,17 +153,17 @@ impl Ledger {
         }
         // Wallets by owner first, then budgets by session; those that are not there are named by nobody.
         let owners = owner(SESSIONS);
-        let wallets = (0..owners).map(|owner| self.purses(owner * 2).0);
-        let all: Vec<Option<Purse>> = wallets.chain((0..SESSIONS).map(|session| self.purses(session).1)).collect();
-        let mut purses: Vec<Purse> = all.iter().map(|purse| purse.unwrap_or(Purse { free: 0, held: 0 })).collect();
+        let wallets = (0..owners).map(|owner| self.payers(owner * 2).0);
+        let all: Vec<Option<Payer>> = wallets.chain((0..SESSIONS).map(|session| self.payers(session).1)).collect();
+        let mut payers: Vec<Payer> = all.iter().map(|payer| payer.unwrap_or(Payer { free: 0, held: 0 })).collect();
         let under = |session: u8| {
             let indexes = [usize::from(owner(session)), usize::from(owners + session)];
             indexes.into_iter().filter(|index| all[*index].is_some()).collect()
         };
-        let asks: Vec<Ask> = fresh.iter().map(|&(_, session, amount)| Ask { amount, purses: under(session) }).collect();
-        let verdicts = admit(&mut purses, &asks);
+        let asks: Vec<Ask> = fresh.iter().map(|&(_, session, amount)| Ask { amount, payers: under(session) }).collect();
+        let verdicts = admit(&mut payers, &asks);
         for (owner, wallet) in &mut self.wallets {
-            *wallet = purses[usize::from(*owner)];
+            *wallet = payers[usize::from(*owner)];
         }
         for (&(call, session, held), _) in fresh.iter().zip(&verdicts).filter(|(_, verdict)| **verdict == Hold) {
             let is_charged = self.wallets.contains_key(&owner(session));
@@ -204,11 +204,11 @@ impl Ledger {
 
     fn mend(&mut self, number: u8, cost: u64) {
         let Some(session) = self.calls.get(&number).map(|call| call.session) else { return };
-        let (wallet, budget) = self.purses(session);
+        let (wallet, budget) = self.payers(session);
         let Some(call) = self.calls.get_mut(&number) else { return };
         // A wallet opened after the call began has nothing to do with it.
-        let purses = [wallet.filter(|_| call.is_charged), budget];
-        let free = purses.into_iter().flatten().map(|purse| purse.free).min().unwrap_or(u64::MAX);
+        let payers = [wallet.filter(|_| call.is_charged), budget];
+        let free = payers.into_iter().flatten().map(|payer| payer.free).min().unwrap_or(u64::MAX);
         let Correction { added, returned, unbilled } = correct(call.held, call.charged, cost, free);
         let session = &mut self.sessions[usize::from(session)];
         session.spent = session.spent - u128::from(call.cost) + u128::from(cost);

@@ -15,10 +15,12 @@
 #![allow(clippy::result_large_err)]
 
 mod api;
+mod deep_stack;
 mod error;
 mod settings;
 mod store;
 mod test_hooks;
+mod uuid_v7;
 mod worker;
 
 use pgrx::prelude::*;

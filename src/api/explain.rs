@@ -1,7 +1,7 @@
 //! What a session will do, for SQL.
 
 use super::decode;
-use crate::api::prompt::deep;
+use crate::deep_stack::deep;
 use crate::error::Error;
 use crate::store::definition::definition;
 use dialectic_core::explain::{Given, Ground, Model, Past, Took, explain, forecast, plan_stages};

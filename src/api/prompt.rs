@@ -5,6 +5,7 @@
 //! and filled on a thread that has room; it sees no Postgres.
 
 use super::encode;
+use crate::deep_stack::deep;
 use crate::error::Error;
 use crate::store::definition::definition;
 use crate::store::reply::{Reply, follow};
@@ -16,20 +17,9 @@ use dialectic_core::job_prompt::{RenderedPrompt, render_job_prompt};
 use dialectic_core::prompt::{self, Message, Role, Templates};
 use dialectic_core::recipe::Makes;
 use dialectic_core::render::{self, FrontMatter, Layouts};
-use dialectic_net::{DEEP_STACK, with_signals_blocked};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
-
-/// Runs work on a thread with a deep stack; a panic there is an error here.
-pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    let no_thread = |problem: std::io::Error| Error::Gone(format!("no thread to render on: {problem}"));
-    std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new().stack_size(DEEP_STACK);
-        let thread = with_signals_blocked(|| builder.spawn_scoped(scope, work)).map_err(no_thread)?;
-        thread.join().unwrap_or_else(|_| Err(Error::Gone("the template engine panicked".to_owned())))
-    })
-}
 
 /// Refuses a template that does not parse.
 #[pg_extern(immutable, parallel_safe)]

@@ -1,8 +1,8 @@
 //! The children of plan jobs as columns, on their way into the table.
 
 use super::{Root, query};
-use crate::api::clock::_uuid_v7;
 use crate::error::Error;
+use crate::uuid_v7;
 use dialectic_core::plan::Child;
 use dialectic_core::recipe::Step;
 use pgrx::Uuid;
@@ -41,7 +41,7 @@ pub(super) struct Rows {
 impl Rows {
     pub(super) fn add(&mut self, root: &Root, step: &Step, children: Vec<Child>, last_position: &mut i64) {
         for child in children {
-            let id = _uuid_v7();
+            let id = uuid_v7::generate();
             *last_position += 1;
             self.ids.push(id);
             self.roots.push(root.job);

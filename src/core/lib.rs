@@ -36,6 +36,7 @@ pub mod context;
 pub mod definition;
 pub mod egress;
 pub mod explain;
+mod hash;
 pub mod histogram;
 pub mod job;
 pub mod job_prompt;

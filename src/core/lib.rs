@@ -28,6 +28,7 @@
 //! | [`money`] | which calls may begin for the money there is, and what each is charged |
 //! | [`breaker`] | when a provider that keeps failing is left alone, and for how long |
 //! | [`path`] | where an artifact stands in the tree of files |
+//! | [`percent`] | which characters a URL writes as `%XX` |
 
 pub mod answer;
 pub mod breaker;
@@ -45,6 +46,7 @@ pub mod knit;
 pub mod limits;
 pub mod money;
 pub mod path;
+pub mod percent;
 pub mod plan;
 pub mod prompt;
 pub mod provider;

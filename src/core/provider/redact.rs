@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod laws;
 
+use crate::percent::percent_encoded;
 use std::fmt;
 
 /// What stands where the secret was.
@@ -67,17 +68,15 @@ fn spellings(secret: &str) -> Vec<String> {
     }
     let json = serde_json::Value::from(secret).to_string();
     let json = json[1..json.len() - 1].to_owned();
-    let url = |hex: fn(u8) -> String| {
-        let is_kept = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-        secret.bytes().map(|b| if is_kept(b) { char::from(b).to_string() } else { hex(b) }).collect::<String>()
-    };
+    // An encoded byte is a part of its own, and no other part begins with a percent sign.
+    let lower = |part: &str| if part.starts_with('%') { part.to_ascii_lowercase() } else { part.to_owned() };
     let mut all = vec![
         secret.to_owned(),
         // Some write a slash as it is, some escape it.
         json.replace('/', "\\/"),
         json,
-        url(|b| format!("%{b:02X}")),
-        url(|b| format!("%{b:02x}")),
+        percent_encoded(secret).to_string(),
+        percent_encoded(secret).map(lower).collect(),
     ];
     all.sort_unstable();
     all.dedup();

@@ -169,7 +169,8 @@ impl Http {
         let prefixes = &route.policy.secret_prefixes;
         let secret = provider.secret.as_ref().map(|reference| secret::resolve(reference, prefixes)).transpose();
         let secret = secret.map_err(CallError::configuration)?;
-        state.redactor = secret.as_deref().map(Redactor::new);
+        let redactor = secret.as_deref().map(Redactor::new).transpose();
+        state.redactor = redactor.map_err(|problem| CallError::configuration(problem.to_string()))?;
         let request = HttpRequest::new(provider, dialect.wire(request, &traits), secret)?;
         resolver::check_proxied(route).map_err(CallError::configuration)?;
         let agent = self.agent(route)?;

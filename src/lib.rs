@@ -15,7 +15,6 @@
 #![allow(clippy::result_large_err)]
 
 mod api;
-mod deep_stack;
 mod error;
 mod settings;
 mod store;

@@ -1,11 +1,7 @@
 //! Prompts for SQL: checking a template, filling one, the request of one job. Values are data and are never rendered as
 //! templates.
-//!
-//! The engine goes as deep as a template is long, deeper than the stack of a backend allows, so templates are compiled
-//! and filled on a thread that has room; it sees no Postgres.
 
 use super::encode;
-use crate::deep_stack::deep;
 use crate::error::Error;
 use crate::store::definition::definition;
 use crate::store::reply::{Reply, follow};
@@ -24,7 +20,7 @@ use pgrx::prelude::*;
 /// Refuses a template that does not parse.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _check_template(name: &str, body: &str) -> Result<(), ErrorReport> {
-    Ok(deep(|| Ok(prompt::check(name, body)?))?)
+    Ok(prompt::check(name, body).map_err(Error::from)?)
 }
 
 /// The variables that nobody gives one of the templates `{name: body}` where it is used, and those that it is given
@@ -42,7 +38,7 @@ fn _unknown_variables(
     let argument = "use of a template";
     let used_as = prompt::UsedAs::of(used_as).ok_or_else(|| Error::Unknown { argument, value: used_as.to_owned() })?;
     let bodies = bodies_of(bodies.0).into_iter().collect();
-    let unknown = deep(|| Ok(prompt::unknown_variables(&bodies, name, used_as)))?;
+    let unknown = prompt::unknown_variables(&bodies, name, used_as);
     let known: Vec<String> = used_as.variables().iter().map(|name| (*name).to_owned()).collect();
     Ok(TableIterator::new(unknown.into_iter().map(move |found| (found.template, found.variable, known.clone()))))
 }
@@ -51,13 +47,13 @@ fn _unknown_variables(
 #[pg_extern(immutable, parallel_safe)]
 fn _render_template(bodies: JsonB, name: &str, vars: JsonB) -> Result<String, ErrorReport> {
     let bodies = bodies_of(bodies.0);
-    Ok(deep(|| Ok(Templates::new(bodies)?.render(name, &vars.0)?))?)
+    Ok(Templates::new(bodies).and_then(|set| set.render(name, &vars.0)).map_err(Error::from)?)
 }
 
 /// Refuses a layout of a document that does not parse.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _check_document_template(key: &str, body: &str) -> Result<(), ErrorReport> {
-    Ok(deep(|| Ok(render::check(key, body)?))?)
+    Ok(render::check(key, body).map_err(Error::from)?)
 }
 
 /// The Markdown of an answer, without a head; by a layout if there is one.
@@ -68,12 +64,10 @@ pub(crate) fn _render_markdown(
     layout: Option<&str>,
 ) -> Result<Option<String>, ErrorReport> {
     let (Some(content), Some(key)) = (content, document_key) else { return Ok(None) };
-    Ok(deep(|| {
-        let layouts = Layouts::new(layout.map(|body| (key.to_owned(), body.to_owned())))?;
-        let front = FrontMatter { document: key.to_owned(), ..FrontMatter::default() };
-        let made = render::markdown(Some((&layouts, key)), &content.0, &front, &render::title(key));
-        Ok(Some(render::body(&made.markdown).to_owned()))
-    })?)
+    let layouts = Layouts::new(layout.map(|body| (key.to_owned(), body.to_owned()))).map_err(Error::from)?;
+    let front = FrontMatter { document: key.to_owned(), ..FrontMatter::default() };
+    let made = render::markdown(Some((&layouts, key)), &content.0, &front, &render::title(key));
+    Ok(Some(render::body(&made.markdown).to_owned()))
 }
 
 /// The document of one claimed render job.
@@ -82,7 +76,7 @@ pub(crate) fn _render_job(job: pgrx::Uuid) -> Result<Option<String>, ErrorReport
     let claims: Vec<_> = claim::of_job(job)?.into_iter().collect();
     let source = document::sources(&claims)?.into_iter().next();
     Ok(match source.map(|(_, source)| source.map_err(ErrorReport::from)).transpose()? {
-        Some(source) => Some(deep(|| Ok(source.definition.document(&source.manuscript).markdown))?),
+        Some(source) => Some(source.definition.document(&source.manuscript).markdown),
         None => None,
     })
 }
@@ -106,7 +100,7 @@ pub(crate) fn _read_answer(job: Option<pgrx::Uuid>, finish_reason: &str, answer:
             .map(|model| Budget { asked: draft.limits.window(model).output, most: model.max_output_tokens });
         prepare::wanted(draft, budget.unwrap_or_default())
     });
-    let heard = deep(|| Ok(Reply::heard(verdict(finish_reason, answer, &wanted.unwrap_or_default()))))?;
+    let heard = Reply::heard(verdict(finish_reason, answer, &wanted.unwrap_or_default()));
     let mut told =
         serde_json::json!({"is_complete": !heard.is_incomplete, "is_final": heard.is_final, "notes": heard.notes});
     for (key, value) in [("content", heard.content), ("reason", heard.message)] {
@@ -145,7 +139,7 @@ pub(crate) fn _continued_prompt(
     let shape = step.and_then(|step| step.content_to_include.as_ref());
     let key = step.and_then(|step| step.document_key.as_deref());
     let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
-    let content = deep(|| Ok(so_far(&chunks, shape, key)))?;
+    let content = so_far(&chunks, shape, key);
     messages.push(Message { role: Role::Assistant, content });
     messages.extend(asked);
     Ok(Some(encode("prompt", &messages)?))
@@ -161,7 +155,7 @@ pub(crate) fn _render_seed(
 ) -> Result<String, ErrorReport> {
     let definition = definition(definition_id)?;
     let request = request.unwrap_or_default();
-    Ok(deep(|| Ok(definition.seed_prompt(stage, iteration, request)?))?)
+    Ok(definition.seed_prompt(stage, iteration, request).map_err(Error::from)?)
 }
 
 /// The request of one claimed job, saved and its call opened: `{"request": …}`, null when documents have to be
@@ -184,7 +178,7 @@ pub(crate) fn _make_request(job: pgrx::Uuid) -> Result<JsonB, ErrorReport> {
         Ok(begun) => begun,
         Err(reason) => return problem(reason),
     };
-    let prepared = match deep(|| Ok(render_job_prompt(source, &limits)))? {
+    let prepared = match render_job_prompt(source, &limits) {
         RenderedPrompt::Ready { messages, json, tokens } => preparing.end(messages, json, tokens),
         RenderedPrompt::TooLong(groups) => {
             request::combine(&claim, &preparing.groups(&groups))?;

@@ -31,7 +31,9 @@ pub(crate) enum Error {
     #[error("{0}")]
     Plan(#[from] PlanError),
     #[error("{0}")]
-    Prompt(#[from] PromptError),
+    Prompt(PromptError),
+    #[error("{0}")]
+    TooDeep(PromptError),
     #[error("{what} is not what was expected: {source}")]
     Json { what: &'static str, source: serde_json::Error },
     #[error("{argument} \"{value}\" is not known")]
@@ -151,6 +153,12 @@ impl Error {
                 None,
                 "A step needs what its inputs_required name; see what there is in dialectic.contributions and dialectic.resources.",
             ),
+            Error::TooDeep(_) => (
+                ERRCODE_INVALID_PARAMETER_VALUE,
+                None,
+                "Assign the parts of a long expression with set, and move inner blocks to a prompt of their own that \
+                 the template includes.",
+            ),
             Error::Prompt(_) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 None,
@@ -180,6 +188,12 @@ impl Error {
                  otherwise ALTER EXTENSION pg_dialectic UPDATE.",
             ),
         }
+    }
+}
+
+impl From<PromptError> for Error {
+    fn from(problem: PromptError) -> Self {
+        if problem.is_too_deep { Error::TooDeep(problem) } else { Error::Prompt(problem) }
     }
 }
 

@@ -19,6 +19,7 @@ mod error;
 mod settings;
 mod store;
 mod test_hooks;
+mod uuid_v7;
 mod worker;
 
 use pgrx::prelude::*;

@@ -57,6 +57,7 @@ insert into composed values
     ('Recipe', 'what is wrong in a recipe, with the step and the field'),
     ('Plan', 'an input that a step needs and that is missing'),
     ('Prompt', 'what is wrong in a template'),
+    ('TooDeep', 'what is nested too deep in a template, with its line'),
     ('Setting', 'a setting of a model or a provider that is unknown or invalid'),
     ('Definition', 'a stored definition that cannot be read'),
     ('Spi', 'an internal statement that failed'),

@@ -1,7 +1,6 @@
 //! What a session will do, for SQL.
 
 use super::decode;
-use crate::api::prompt::deep;
 use crate::error::Error;
 use crate::store::definition::definition;
 use dialectic_core::explain::{Given, Ground, Model, Past, Took, explain, forecast, plan_stages};
@@ -161,33 +160,29 @@ pub(crate) fn _explain(
         ratio: facts.ratio,
         past: facts.past.into_iter().map(Past::from).collect(),
     };
-    let rows = deep(|| {
-        let plans = plan_stages(&stages, &models, &sources).map_err(Error::from)?;
-        let tokens = forecast(&plans, &ground);
-        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        let rows = explain(&plans).into_iter().map(|one| {
-            let by_model = models.iter().map(|model| {
-                let of_step = tokens.get(&(one.stage.as_str(), one.step_key.as_str(), model.as_str()));
-                of_step.cloned().unwrap_or_default()
-            });
-            let by_model: Vec<_> = by_model.collect();
-            let strategy = one.strategy.as_str();
-            let tier = by_model.iter().map(|tokens| tokens.tier).max().unwrap_or_default() as i32;
-            (
-                (one.stage, one.step_key, one.name, strategy),
-                (count(one.calls), count(one.documents), count(one.inputs), tier),
-                models.clone(),
-                by_model
-                    .iter()
-                    .map(|t| [t.calls, t.input, t.output, t.reasoning, t.most_input, t.most_output].map(number))
-                    .collect::<Vec<_>>(),
-            )
+    let plans = plan_stages(&stages, &models, &sources).map_err(Error::from)?;
+    let tokens = forecast(&plans, &ground);
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let rows = explain(&plans).into_iter().map(|one| {
+        let by_model = models.iter().map(|model| {
+            let of_step = tokens.get(&(one.stage.as_str(), one.step_key.as_str(), model.as_str()));
+            of_step.cloned().unwrap_or_default()
         });
-        Ok(rows.collect::<Vec<_>>())
-    })?;
+        let by_model: Vec<_> = by_model.collect();
+        let strategy = one.strategy.as_str();
+        let tier = by_model.iter().map(|tokens| tokens.tier).max().unwrap_or_default() as i32;
+        (
+            (one.stage, one.step_key, one.name, strategy),
+            (count(one.calls), count(one.documents), count(one.inputs), tier),
+            models.clone(),
+            by_model
+                .iter()
+                .map(|t| [t.calls, t.input, t.output, t.reasoning, t.most_input, t.most_output].map(number))
+                .collect::<Vec<_>>(),
+        )
+    });
     let rows: Vec<_> = rows
-        .into_iter()
         .map(|((stage, step_key, name, strategy), (calls, documents, inputs, tier), models, tokens)| {
             let column = |at: usize| tokens.iter().map(|of_model| of_model[at]).collect::<Vec<i64>>();
             (

@@ -65,7 +65,7 @@ pub(crate) fn _open_request(job: Uuid, claim_id: i64) -> Result<Option<JsonB>, E
     let measure = model.measure;
     let (preparing, source, limits) =
         Preparing::begin(draft, (model.clone(), measure)).map_err(|reason| no_request(job, &reason))?;
-    let prepared = match super::prompt::deep(|| Ok(render_job_prompt(source, &limits)))? {
+    let prepared = match render_job_prompt(source, &limits) {
         RenderedPrompt::Ready { messages, json, tokens } => preparing.end(messages, json, tokens),
         RenderedPrompt::TooLong(groups) => {
             request::combine(&claim, &preparing.groups(&groups))?;
@@ -214,7 +214,7 @@ pub(crate) fn _render_document(job: Uuid, claim_id: i64) -> Result<String, Error
     let Some(claim) = claim::of_job(job)?.filter(|claim| claim.id == claim_id) else { return Ok(STALE.to_owned()) };
     let Some((_, source)) = document::sources(&[claim])?.into_iter().next() else { return Ok(STALE.to_owned()) };
     let source = source.map_err(ErrorReport::from)?;
-    let text = super::prompt::deep(|| Ok(source.definition.document(&source.manuscript).markdown))?;
+    let text = source.definition.document(&source.manuscript).markdown;
     document::keep(&[(&claim, text.as_str())])?;
     Ok(claim::status(job)?.unwrap_or_else(|| STALE.to_owned()))
 }
@@ -223,7 +223,7 @@ pub(crate) fn _render_document(job: Uuid, claim_id: i64) -> Result<String, Error
 #[pg_extern(stable)]
 pub(crate) fn _sent_messages(job: Uuid, claim_id: Option<i64>) -> Result<Option<JsonB>, ErrorReport> {
     let Some(sent) = sent_prompt::of_claim(job, claim_id)? else { return Ok(None) };
-    let messages = super::prompt::deep(|| sent.messages())?;
+    let messages = sent.messages()?;
     Ok(messages.map(|messages| encode("prompt", &messages)).transpose()?)
 }
 

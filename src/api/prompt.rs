@@ -1,32 +1,18 @@
 //! Prompts for SQL: checking a template, filling one. Values are data and are never rendered as
 //! templates.
-//!
-//! The engine goes as deep as a template is long, deeper than the stack of a backend allows, so templates are compiled
-//! and filled on a thread that has room; it sees no Postgres.
 
 use crate::error::Error;
 use crate::store::definition::definition;
 use dialectic_core::prompt::{self, Templates};
 use dialectic_core::render::{self, FrontMatter, Layouts};
-use dialectic_net::{DEEP_STACK, with_signals_blocked};
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-/// Runs work on a thread with a deep stack; a panic there is an error here.
-pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    let no_thread = |problem: std::io::Error| Error::Gone(format!("no thread to render on: {problem}"));
-    std::thread::scope(|scope| {
-        let builder = std::thread::Builder::new().stack_size(DEEP_STACK);
-        let thread = with_signals_blocked(|| builder.spawn_scoped(scope, work)).map_err(no_thread)?;
-        thread.join().unwrap_or_else(|_| Err(Error::Gone("the template engine panicked".to_owned())))
-    })
-}
-
 /// Refuses a template that does not parse.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _check_template(name: &str, body: &str) -> Result<(), ErrorReport> {
-    Ok(deep(|| Ok(prompt::check(name, body)?))?)
+    Ok(prompt::check(name, body).map_err(Error::from)?)
 }
 
 /// The variables that nobody gives one of the templates `{name: body}` where it is used, and those that it is given
@@ -44,7 +30,7 @@ fn _unknown_variables(
     let argument = "use of a template";
     let used_as = prompt::UsedAs::of(used_as).ok_or_else(|| Error::Unknown { argument, value: used_as.to_owned() })?;
     let bodies = bodies_of(bodies.0).into_iter().collect();
-    let unknown = deep(|| Ok(prompt::unknown_variables(&bodies, name, used_as)))?;
+    let unknown = prompt::unknown_variables(&bodies, name, used_as);
     let known: Vec<String> = used_as.variables().iter().map(|name| (*name).to_owned()).collect();
     Ok(TableIterator::new(unknown.into_iter().map(move |found| (found.template, found.variable, known.clone()))))
 }
@@ -53,13 +39,13 @@ fn _unknown_variables(
 #[pg_extern(immutable, parallel_safe)]
 fn _render_template(bodies: JsonB, name: &str, vars: JsonB) -> Result<String, ErrorReport> {
     let bodies = bodies_of(bodies.0);
-    Ok(deep(|| Ok(Templates::new(bodies)?.render(name, &vars.0)?))?)
+    Ok(Templates::new(bodies).and_then(|set| set.render(name, &vars.0)).map_err(Error::from)?)
 }
 
 /// Refuses a layout of a document that does not parse.
 #[pg_extern(immutable, parallel_safe)]
 pub(crate) fn _check_document_template(key: &str, body: &str) -> Result<(), ErrorReport> {
-    Ok(deep(|| Ok(render::check(key, body)?))?)
+    Ok(render::check(key, body).map_err(Error::from)?)
 }
 
 /// The Markdown of an answer, without a head; by a layout if there is one.
@@ -70,12 +56,10 @@ pub(crate) fn _render_markdown(
     layout: Option<&str>,
 ) -> Result<Option<String>, ErrorReport> {
     let (Some(content), Some(key)) = (content, document_key) else { return Ok(None) };
-    Ok(deep(|| {
-        let layouts = Layouts::new(layout.map(|body| (key.to_owned(), body.to_owned())))?;
-        let front = FrontMatter { document: key.to_owned(), ..FrontMatter::default() };
-        let made = render::markdown(Some((&layouts, key)), &content.0, &front, &render::title(key));
-        Ok(Some(render::body(&made.markdown).to_owned()))
-    })?)
+    let layouts = Layouts::new(layout.map(|body| (key.to_owned(), body.to_owned()))).map_err(Error::from)?;
+    let front = FrontMatter { document: key.to_owned(), ..FrontMatter::default() };
+    let made = render::markdown(Some((&layouts, key)), &content.0, &front, &render::title(key));
+    Ok(Some(render::body(&made.markdown).to_owned()))
 }
 
 /// The seed prompt of a stage, filled.
@@ -88,7 +72,7 @@ pub(crate) fn _render_seed(
 ) -> Result<String, ErrorReport> {
     let definition = definition(definition_id)?;
     let request = request.unwrap_or_default();
-    Ok(deep(|| Ok(definition.seed_prompt(stage, iteration, request)?))?)
+    Ok(definition.seed_prompt(stage, iteration, request).map_err(Error::from)?)
 }
 
 fn bodies_of(value: serde_json::Value) -> Vec<(String, String)> {

@@ -29,6 +29,7 @@
 //! | [`cooldown`] | how long a provider is not called, and which model answers meanwhile |
 //! | [`breaker`] | when a provider that keeps failing is left alone, and for how long |
 //! | [`path`] | where an artifact stands in the tree of files |
+//! | [`percent`] | which characters a URL writes as `%XX` |
 
 pub mod answer;
 pub mod breaker;
@@ -38,6 +39,7 @@ pub mod cooldown;
 pub mod definition;
 pub mod egress;
 pub mod explain;
+mod hash;
 pub mod histogram;
 pub mod job;
 pub mod job_prompt;
@@ -46,6 +48,7 @@ pub mod knit;
 pub mod limits;
 pub mod money;
 pub mod path;
+pub mod percent;
 pub mod plan;
 pub mod prompt;
 pub mod provider;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::hash;
 use crate::recipe::{Recipe, Step, Strategy};
 
 mod all_to_one;
@@ -169,7 +170,6 @@ fn short(group: &str) -> String {
     if group.len() <= LONG {
         return group.to_owned();
     }
-    let digest =
-        |seed: u64| group.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("{:016x}{:016x}", digest(0xcbf2_9ce4_8422_2325), digest(0x9e37_79b9_7f4a_7c15))
+    let digest = |seed| hash::fnv1a_64(seed, group.as_bytes());
+    format!("{:016x}{:016x}", digest(hash::FNV_BASIS_64), digest(0x9e37_79b9_7f4a_7c15))
 }

@@ -8,8 +8,8 @@
 //! | [`reader`] | bytes of a response, however they are cut, as events |
 //! | [`transcript`] | what the events of a call come to |
 //! | [`fault`] | the class of a failure, from status, type and code |
-//! | [`patience`] | how long a provider wants us to stay away, in every form it is said |
 //! | [`redact`] | that no secret is in what a provider sends back |
+//! | [`retry_after`] | how long a provider asks us to wait, in every form it is said |
 //! | [`schema`] | the JSON schema of what a step asks for |
 //! | [`expected`] | how long an answer will be, before it is asked for |
 //! | [`embedding`] | the wire formats of embeddings: a request out, vectors in |
@@ -22,9 +22,9 @@ pub mod dialect;
 pub mod embedding;
 pub mod expected;
 pub mod fault;
-pub mod patience;
 pub mod reader;
 pub mod redact;
+pub mod retry_after;
 pub mod schema;
 pub mod simulator;
 pub mod stream;

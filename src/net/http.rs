@@ -17,9 +17,9 @@ use crate::{lock, secret};
 use dialectic_core::breaker;
 use dialectic_core::provider::dialect::{Dialect, Event};
 use dialectic_core::provider::fault::Fault;
-use dialectic_core::provider::patience::patience;
 use dialectic_core::provider::reader::Reader;
 use dialectic_core::provider::redact::Redactor;
+use dialectic_core::provider::retry_after::retry_after;
 use dialectic_core::provider::traits::Traits;
 use dialectic_core::provider::transcript::Transcript;
 use dialectic_core::provider::{Class, Outcome, Provider, Request};
@@ -169,7 +169,8 @@ impl Http {
         let prefixes = &route.policy.secret_prefixes;
         let secret = provider.secret.as_ref().map(|reference| secret::resolve(reference, prefixes)).transpose();
         let secret = secret.map_err(CallError::configuration)?;
-        state.redactor = secret.as_deref().map(Redactor::new);
+        let redactor = secret.as_deref().map(Redactor::new).transpose();
+        state.redactor = redactor.map_err(|problem| CallError::configuration(problem.to_string()))?;
         let request = HttpRequest::new(provider, dialect.wire(request, &traits), secret)?;
         resolver::check_proxied(route).map_err(CallError::configuration)?;
         let agent = self.agent(route)?;
@@ -177,7 +178,7 @@ impl Http {
         let status = response.status().as_u16();
         state.status = Some(status);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let retry_after = patience(status, &text_headers(response.headers()), now);
+        let retry_after = retry_after(status, &text_headers(response.headers()), now);
         let settings = &provider.manner;
         if !response.status().is_success() {
             let mut fault = rejection(dialect, response, &current, settings);

@@ -22,9 +22,8 @@ mod secret;
 mod thread_pool;
 mod wake_channel;
 
-pub use call_threads::{CallThreads, ClaimId, DEEP_STACK, Finished, ModelCall};
+pub use call_threads::{CallThreads, ClaimId, Finished, ModelCall};
 pub use http::{CallResult, Policy, Route};
-pub use os::with_signals_blocked;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

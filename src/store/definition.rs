@@ -41,10 +41,7 @@ pub(crate) fn definition(id: &str) -> Result<Arc<Definition>, Error> {
     let Some((process, domain, stages, prompts, documents, overlays)) = stored.into_iter().next() else {
         return Err(Error::Unreadable(format!("definition \"{id}\" does not exist")));
     };
-    let read = crate::api::prompt::deep(|| {
-        Definition::read(process, domain, &stages.0, prompts.0, documents.0, overlays.0).map_err(Error::from)
-    })?;
-    let read = Arc::new(read);
+    let read = Arc::new(Definition::read(process, domain, &stages.0, prompts.0, documents.0, overlays.0)?);
     DEFINITIONS.with_borrow_mut(|definitions| {
         if definitions.len() >= KEPT {
             definitions.clear();

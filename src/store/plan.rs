@@ -219,7 +219,8 @@ impl Planner {
                 step: "plan".into(),
                 input: "stage".into(),
                 message: format!("stage \"{}\" does not exist", root.stage),
-            }),
+            }
+            .into()),
         };
         match planned {
             Ok((status, steps)) => self.end(root.job, root.run, &root.model, status, Some(steps), None),
@@ -232,7 +233,7 @@ impl Planner {
     }
 
     /// Plans every step that is ready, and every step that thereby becomes ready.
-    fn plan_steps(&mut self, root: &Root, stage: &Stage) -> Result<(Status, Vec<String>), PlanError> {
+    fn plan_steps(&mut self, root: &Root, stage: &Stage) -> Result<(Status, Vec<String>), Error> {
         let mut steps = root.planned.clone();
         loop {
             let progress = self.progress.entry(root.run).or_default();
@@ -243,7 +244,8 @@ impl Planner {
                         step: decision.next.unwrap_or_default(),
                         input: "needs".into(),
                         message: "it can never begin: nobody works on what it needs".into(),
-                    });
+                    }
+                    .into());
                 }
                 return Ok((decision.status, steps));
             }
@@ -257,7 +259,7 @@ impl Planner {
                     }
                 }
                 steps.push(step.key.clone());
-                self.children.add(root, step, children, self.turns.entry(root.session).or_default());
+                self.children.add(root, step, children, self.turns.entry(root.session).or_default())?;
             }
         }
     }

@@ -8,7 +8,7 @@ mod cooldown;
 use super::composite::{self, Composite};
 use super::settlement::{self, ClosedCall};
 use super::{query, random};
-use crate::api::clock::_uuid_v7;
+use crate::uuid_v7::uuid_v7;
 use crate::error::Error;
 use crate::store::claim::Claim;
 use dialectic_core::answer::{Verdict, Why};

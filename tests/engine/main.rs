@@ -18,6 +18,7 @@ mod continuing;
 mod core_errors;
 mod core_functions;
 mod current_owner;
+mod deep_templates;
 mod dialectic;
 mod documents;
 mod dropped_models;

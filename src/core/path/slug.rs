@@ -3,6 +3,8 @@
 //! What cannot be spelt, or does not fit, leaves a short hash, so that names which differ there stay different.
 //! Never gives an empty name, a name of dots, or one that Windows keeps for a device.
 
+use crate::hash;
+
 /// The most bytes of a slug.
 const LONGEST: usize = 60;
 
@@ -63,14 +65,9 @@ pub(super) fn slug_within(name: &str, limit: usize) -> String {
         out.truncate(limit - "_01234567".len());
         out.truncate(out.trim_end_matches(['_', '-']).len());
         let head = if out.is_empty() { "u" } else { &out };
-        return format!("{head}_{:08x}", hash(name));
+        return format!("{head}_{:08x}", hash::fnv1a_32(name.as_bytes()));
     }
     if is_device(&out) { format!("x_{out}") } else { out }
-}
-
-/// FNV-1a: the same on every platform, for ever.
-fn hash(name: &str) -> u32 {
-    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 fn is_device(name: &str) -> bool {

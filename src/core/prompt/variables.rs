@@ -4,7 +4,7 @@
 //! included one. What a template chooses while it is rendered (a name in a variable, an import, a missing include) is
 //! not followed. Never renders a template.
 
-use super::environment;
+use super::{environment, nesting};
 use minijinja::Environment;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,6 +107,9 @@ pub fn unknown_variables(bodies: &BTreeMap<String, String>, name: &str, used_as:
 /// The variables that a text looks up and neither sets nor loops over, with their fields; nothing where it does not
 /// parse.
 fn undeclared(env: &Environment<'_>, body: &str) -> BTreeSet<String> {
+    if nesting::checked("", body).is_err() {
+        return BTreeSet::new();
+    }
     let Ok(template) = env.template_from_str(body) else { return BTreeSet::new() };
     let mut known: BTreeSet<&str> = env.globals().map(|(name, _)| name).collect();
     // The engine keeps what is set within a condition; its own analysis forgets it there.

@@ -26,6 +26,7 @@ pub(super) use shape::{Room, Shape, is_plural};
 
 use super::expected::{Asked, Expected, written};
 use super::{Class, FinishReason, Outcome, Reply, Request, Scope, Usage};
+use crate::hash::{FNV_BASIS_64, fnv_words};
 use crate::knit;
 use crate::prompt::Message;
 use conversation::Conversation;
@@ -151,7 +152,7 @@ impl Desk<'_> {
             return format!("I am {} and cannot help with this request.{mark}", self.request.model);
         }
         let brief = Brief::read(self.conversation.turn);
-        let hash = missing.iter().fold(self.hash, |hash, name| fnv(fnv(hash, &[0xfd]), name.as_bytes()));
+        let hash = missing.iter().fold(self.hash, |hash, name| fnv_words(fnv_words(hash, &[0xfd]), name.as_bytes()));
         let pen = Pen::new(&self.request.model, &brief, hash, self.settings.answer_words, marker);
         match shape {
             Some(shape) => wrapped(pen.object(shape), wrap, &brief.task),
@@ -225,26 +226,16 @@ fn finish<'a>(text: &'a str, request: &Request, settings: &Settings, is_json: bo
     (text, FinishReason::Stop)
 }
 
-/// A digest of what the answer depends on. FNV, because it must not change with the compiler or the platform.
+/// A digest of what the answer depends on.
 fn digest(request: &Request, turn: &[Message], seed: u64) -> u64 {
-    let mut hash = fnv(0xcbf2_9ce4_8422_2325 ^ seed, request.model.as_bytes());
+    let mut hash = fnv_words(FNV_BASIS_64 ^ seed, request.model.as_bytes());
     for message in turn {
-        hash = fnv(fnv(hash, &[0xff, message.role as u8]), message.content.as_bytes());
+        hash = fnv_words(fnv_words(hash, &[0xff, message.role as u8]), message.content.as_bytes());
     }
     if let Some(content) = &request.content {
-        hash = fnv(fnv(hash, &[0xfe]), content.to_string().as_bytes());
+        hash = fnv_words(fnv_words(hash, &[0xfe]), content.to_string().as_bytes());
     }
     hash
-}
-
-/// Eight bytes at a time, for prompts are long.
-fn fnv(hash: u64, bytes: &[u8]) -> u64 {
-    let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
-    let mut words = bytes.chunks_exact(8);
-    let hash = words
-        .by_ref()
-        .fold(hash, |hash, word| step(hash, word.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))));
-    words.remainder().iter().fold(hash, |hash, byte| step(hash, u64::from(*byte)))
 }
 
 /// The finaliser of splitmix64: neighbouring numbers become unlike.

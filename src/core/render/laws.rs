@@ -10,6 +10,23 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
+/// The deepest JSON that the server hands over, with and without a layout: half the stack of a thread is enough.
+#[test]
+fn deepest_content_is_rendered_on_a_small_stack() {
+    let lists = (0..119).fold(json!("end"), |inner, _| json!([inner]));
+    let objects = (0..119).fold(json!("end"), |inner, _| json!({ "a": inner }));
+    let mixed = (0..60).fold(json!("end"), |inner, _| json!([{ "a": inner, "b": [1, "x"] }, "y"]));
+    for content in [json!({ "a": lists }), json!({ "a": objects }), json!({ "a": mixed })] {
+        let render = move || {
+            for body in ["{{ md(doc) }}", "{{ rest(doc) }}", "{{ doc }}{{ doc.a|tojson }}", "{{ matrix(doc.a) }}"] {
+                assert!(with(body, &content).markdown.contains("end"), "{body}");
+            }
+            shown(&content)
+        };
+        std::thread::Builder::new().stack_size(1 << 20).spawn(render).unwrap().join().unwrap();
+    }
+}
+
 fn layouts(body: &str) -> Layouts {
     Layouts::new([("t".to_owned(), body.to_owned())]).unwrap()
 }

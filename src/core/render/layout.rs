@@ -19,7 +19,7 @@ use super::node::Node;
 use super::prose::{self, Fences, Line};
 use super::words::title as title_of;
 use super::{FrontMatter, matrix, points};
-use crate::prompt::{PromptError, compile, environment, render_bounded};
+use crate::prompt::{PromptError, add_filters, compile, environment, render_bounded};
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, context};
 use serde_json::Value;
@@ -49,6 +49,8 @@ impl Layouts {
         let mut env = environment();
         env.set_undefined_behavior(UndefinedBehavior::Chainable);
         env.set_fuel(Some(FUEL));
+        // Looking into a part of the document would count as writing it.
+        add_filters(&mut env, |value| Node::behind(value).is_some());
         env.add_function("section", section);
         env.add_function("group", group);
         env.add_function("md", md);

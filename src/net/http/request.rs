@@ -1,6 +1,7 @@
 //! A request as it is sent: the address, headers and body of a dialect, with what the provider's settings add.
 
 use super::CallError;
+use dialectic_core::percent::percent_encoded;
 use dialectic_core::provider::Provider;
 use dialectic_core::provider::dialect::{Key, Wire};
 use ureq::http::Response;
@@ -18,7 +19,7 @@ impl HttpRequest {
         let mut address = format!("{}{}", provider.base_url, wire.path);
         for (name, value) in &settings.query {
             let separator = if address.contains('?') { '&' } else { '?' };
-            address.push_str(&format!("{separator}{}={}", encoded(name), encoded(value)));
+            address.push_str(&format!("{separator}{}={}", percent_encoded(name), percent_encoded(value)));
         }
         let fixed = [("content-type", "application/json"), ("accept", "*/*")];
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -39,12 +40,4 @@ impl HttpRequest {
         let request = agent.post(&self.address);
         self.headers.iter().fold(request, |request, (name, value)| request.header(name, value)).send(&self.body[..])
     }
-}
-
-/// A name or a value of the query, percent-encoded.
-fn encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }

@@ -1,8 +1,8 @@
 //! The children of plan jobs as columns, on their way into the table.
 
 use super::{Root, query};
-use crate::api::clock::_uuid_v7;
 use crate::error::Error;
+use crate::uuid_v7;
 use dialectic_core::plan::Child;
 use dialectic_core::recipe::Step;
 use pgrx::Uuid;
@@ -15,7 +15,7 @@ const CHILDREN: &str =
 struct Link {
     job: Uuid,
     position: i32,
-    artifact: Option<Uuid>,
+    artifact: Uuid,
     role: String,
     part: Option<String>,
     relevance: f64,
@@ -39,9 +39,15 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn add(&mut self, root: &Root, step: &Step, children: Vec<Child>, last_position: &mut i64) {
+    pub(super) fn add(
+        &mut self,
+        root: &Root,
+        step: &Step,
+        children: Vec<Child>,
+        last_position: &mut i64,
+    ) -> Result<(), Error> {
         for child in children {
-            let id = _uuid_v7();
+            let id = uuid_v7::generate();
             *last_position += 1;
             self.ids.push(id);
             self.roots.push(root.job);
@@ -52,7 +58,7 @@ impl Rows {
             self.lineages.push(if child.starts_lineage {
                 Some(id)
             } else {
-                child.lineage_id.as_deref().and_then(uuid)
+                child.lineage_id.as_deref().map(row_id).transpose()?
             });
             self.reviewers.push(child.reviewer);
             self.made.push(step.makes().as_str());
@@ -63,13 +69,14 @@ impl Rows {
                 self.inputs.push(Link {
                     job: id,
                     position,
-                    artifact: uuid(&input.artifact),
+                    artifact: row_id(&input.artifact)?,
                     role: input.role,
                     part: input.part,
                     relevance: input.relevance,
                 });
             }
         }
+        Ok(())
     }
 
     /// A plan that failed half-way has no children.
@@ -126,11 +133,9 @@ impl Rows {
     }
 }
 
-fn uuid(text: &str) -> Option<Uuid> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
-    let mut bytes = [0u8; 16];
-    for (to, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *to = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    (digits.len() == 32).then(|| Uuid::from_bytes(bytes))
+/// The id of a row by its text. The planner takes ids as text, because dialectic.plan lets users choose their own.
+fn row_id(text: &str) -> Result<Uuid, Error> {
+    let id = uuid::Uuid::try_parse(text);
+    let id = id.map_err(|problem| Error::Unreadable(format!("\"{text}\" is not the id of an artifact: {problem}")))?;
+    Ok(Uuid::from_bytes(id.into_bytes()))
 }

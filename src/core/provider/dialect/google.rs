@@ -8,13 +8,13 @@
 mod laws;
 
 use super::{Counts, Event, Key, Wire, count, extended, framed, has_error, text};
+use crate::percent::percent_encoded;
 use crate::prompt::{Message, Role};
 use crate::provider::fault::Fault;
 use crate::provider::schema::schema;
 use crate::provider::traits::Traits;
 use crate::provider::{Class, FinishReason, Request};
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
 
 /// The request of a call.
 pub fn wire(request: &Request, traits: &Traits) -> Wire {
@@ -82,16 +82,7 @@ fn resource(model: &str) -> String {
         Some((collection @ ("models" | "tunedModels"), name)) => (collection, name),
         _ => ("models", model),
     };
-    let mut out = format!("{collection}/");
-    for byte in name.bytes() {
-        match byte {
-            b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
-            _ if byte.is_ascii_alphanumeric() => out.push(byte.into()),
-            // Writing to a string does not fail.
-            _ => _ = write!(out, "%{byte:02X}"),
-        }
-    }
-    out
+    format!("{collection}/{}", percent_encoded(name))
 }
 
 /// What a message of a stream says.

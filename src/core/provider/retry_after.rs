@@ -1,4 +1,4 @@
-//! Decides how long a provider wants us to stay away, from the headers of its response.
+//! Decides how long a provider asks us to wait, from the headers of its response.
 //!
 //! | header | form |
 //! |---|---|
@@ -7,20 +7,20 @@
 //! | `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` | reset as `1h2m3.5s`; Azure: plain seconds |
 //! | `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}` | reset as an instant |
 //!
-//! What is asked for outright wins. Otherwise an allowance that is used up makes us wait for its reset, whatever the status:
-//! after a success that spares the call that would be turned away. Where we were turned away and no allowance says that it is
-//! used up, the first reset is the time to try again.
+//! An explicit `retry-after` wins. Otherwise an allowance that is used up makes us wait for its reset, whatever the status:
+//! after a success that saves a call that the provider would throttle. If the provider throttles and no allowance is used
+//! up, the first reset is the time to try again.
 //!
-//! What is negative, no number or beyond all measure is not known, and so is a reset that has passed: it is no reason to
-//! come back at once. Never reads a clock, never waits, and never asks for more than a day.
+//! A value that is negative or not a number is ignored, and so is a reset in the past: it is no reason to retry at once.
+//! Never reads a clock, never waits, and never asks for more than a day.
 
-mod instant;
+mod date;
 #[cfg(test)]
-mod laws;
+mod tests;
 
 use std::time::Duration;
 
-/// The longest wait. Who is turned away for longer asks again every day.
+/// The longest wait. A provider that asks for more is tried once a day.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Digits before the point; a number with more is no time.
 const DIGITS: usize = 15;
@@ -36,8 +36,8 @@ const ALLOWANCES: [(&str, &str); 6] = [
     ("anthropic-ratelimit-output-tokens-", ""),
 ];
 
-/// How long the headers of a response ask us to stay away. `now` is the time since the Unix epoch.
-pub fn patience(status: u16, headers: &[(String, String)], now: Duration) -> Option<Duration> {
+/// How long the headers of a response ask us to wait. `now` is the time since the Unix epoch.
+pub fn retry_after(status: u16, headers: &[(String, String)], now: Duration) -> Option<Duration> {
     let wait = asked(headers, now).or_else(|| reset(status, headers, now))?;
     Some(wait.min(LONGEST))
 }
@@ -47,7 +47,7 @@ fn asked(headers: &[(String, String)], now: Duration) -> Option<Duration> {
     let millis = || amount(value(headers, "retry-after-ms")?, SECOND / 1000);
     let wait = || {
         let text = value(headers, "retry-after")?;
-        amount(text, SECOND).or_else(|| Some(instant::http(text, now)?.saturating_sub(now)))
+        amount(text, SECOND).or_else(|| Some(date::http(text, now)?.saturating_sub(now)))
     };
     millis().or_else(wait)
 }
@@ -74,7 +74,7 @@ fn reset(status: u16, headers: &[(String, String)], now: Duration) -> Option<Dur
 fn until(text: &str, now: Duration) -> Option<Duration> {
     // A plain number of more than a day is an instant in some count of its own.
     let seconds = || amount(text, SECOND).filter(|wait| *wait <= LONGEST);
-    let instant = || Some(instant::internet(text)?.saturating_sub(now));
+    let instant = || Some(date::rfc3339(text)?.saturating_sub(now));
     span(text).or_else(seconds).or_else(instant)
 }
 

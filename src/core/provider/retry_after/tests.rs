@@ -1,6 +1,4 @@
-//! The laws of patience: every form is understood, and no header makes us wait for nothing or come back too soon.
-//!
-//! They decide nothing; they hold [`super`] to what its header says.
+//! Every form of every header is understood, and no header makes us wait for nothing or retry too soon.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +10,7 @@ const NOW: u64 = 1_735_689_600;
 
 fn at(status: u16, now: u64, headers: &[(&str, &str)]) -> Option<Duration> {
     let headers: Vec<(String, String)> = headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    patience(status, &headers, Duration::from_secs(now))
+    retry_after(status, &headers, Duration::from_secs(now))
 }
 
 fn millis(status: u16, headers: &[(&str, &str)]) -> Option<u128> {
@@ -54,8 +52,8 @@ fn a_date_is_read_in_all_three_forms_and_has_passed_or_not() {
 
 #[test]
 fn a_year_of_two_digits_is_of_the_century_that_is_near() {
-    let rfc850 = |year: &str| instant::http(&format!("Sunday, 01-Jan-{year} 00:00:00 GMT"), Duration::from_secs(NOW));
-    let full = |year: &str| instant::http(&format!("Sun, 01 Jan {year} 00:00:00 GMT"), Duration::ZERO);
+    let rfc850 = |year: &str| date::http(&format!("Sunday, 01-Jan-{year} 00:00:00 GMT"), Duration::from_secs(NOW));
+    let full = |year: &str| date::http(&format!("Sun, 01 Jan {year} 00:00:00 GMT"), Duration::ZERO);
     for (two, four) in [("25", "2025"), ("75", "2075"), ("76", "1976"), ("99", "1999"), ("00", "2000")] {
         assert_eq!(rfc850(two), full(four), "{two}");
         assert!(full(four).is_some());
@@ -248,7 +246,7 @@ fn every_day_of_four_centuries_follows_the_one_before() {
         for (month, length) in [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31].into_iter().enumerate() {
             for day in 1..=length + u64::from(is_leap && month == 1) {
                 let date = format!("{year}-{:02}-{day:02}T00:00:00Z", month + 1);
-                assert_eq!(instant::internet(&date), Some(Duration::from_secs(expected)), "{date}");
+                assert_eq!(date::rfc3339(&date), Some(Duration::from_secs(expected)), "{date}");
                 expected += 86_400;
             }
         }
@@ -281,7 +279,7 @@ proptest! {
         headers in prop::collection::vec((names(), values()), 0..8),
         now in prop_oneof![any::<u64>(), 0..4_000_000_000_u64],
     ) {
-        if let Some(wait) = patience(status, &headers, Duration::new(now, 999_999_999)) {
+        if let Some(wait) = retry_after(status, &headers, Duration::new(now, 999_999_999)) {
             prop_assert!(wait <= LONGEST);
         }
     }
@@ -290,16 +288,16 @@ proptest! {
     fn the_case_of_a_name_does_not_matter(header in (names(), values()), status in prop::sample::select(vec![200, 429])) {
         let (name, value) = header;
         let now = Duration::from_secs(NOW);
-        let upper = patience(status, &[(name.to_ascii_uppercase(), value.clone())], now);
-        prop_assert_eq!(patience(status, &[(name, value)], now), upper);
+        let upper = retry_after(status, &[(name.to_ascii_uppercase(), value.clone())], now);
+        prop_assert_eq!(retry_after(status, &[(name, value)], now), upper);
     }
 
     #[test]
     fn a_year_is_found_for_every_instant(year in 1970..10_000_i64, part in 0..365_u64) {
-        let date = instant::internet(&format!("{year}-01-01T00:00:00Z")).unwrap();
+        let date = date::rfc3339(&format!("{year}-01-01T00:00:00Z")).unwrap();
         let now = date + Duration::from_secs(part * 86_400);
         // The same two digits in the same year are that year.
         let short = format!("Sunday, 01-Jan-{:02} 00:00:00 GMT", year % 100);
-        prop_assert_eq!(instant::http(&short, now), Some(date));
+        prop_assert_eq!(date::http(&short, now), Some(date));
     }
 }

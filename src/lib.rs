@@ -124,7 +124,8 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/engine/document.sql", name = "document", requires = ["continuation"]);
 extension_sql_file!("../sql/engine/job_trigger.sql", name = "job_trigger", requires = ["document"]);
-extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_trigger"]);
+extension_sql_file!("../sql/engine/job_endings.sql", name = "job_endings", requires = ["job_trigger"]);
+extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_endings"]);
 extension_sql_file!(
     "../sql/engine/work_queue.sql",
     name = "work_queue",

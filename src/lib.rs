@@ -89,7 +89,12 @@ extension_sql_file!(
     requires = ["money", api::money::_admit, api::money::_charged, api::money::_corrected]
 );
 extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["payment"]);
-extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["notification", api::prompt::_render_seed]);
+extension_sql_file!(
+    "../sql/engine/stage_run.sql",
+    name = "stage_run",
+    requires = ["notification", api::prompt::_render_seed]
+);
+extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["stage_run"]);
 extension_sql_file!(
     "../sql/engine/cooldown.sql",
     name = "cooldown",

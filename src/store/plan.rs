@@ -9,7 +9,7 @@ use crate::error::{Error, Problem};
 use crate::store::claim::Claim;
 use crate::store::definition::definition;
 use children::Rows;
-use dialectic_core::definition::{Definition, Stage};
+use dialectic_core::definition::{Definition, SeedSource, Stage};
 use dialectic_core::job::Status;
 use dialectic_core::plan::{self, PlanError, Source};
 use dialectic_core::readiness::{self, Progress};
@@ -19,8 +19,10 @@ use pgrx::datum::DatumWithOid;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-const ROOTS: &str = "select job_id, session_id, stage_run_id, stage, definition_id, model, planned, failed_child, last_position, min_models \
-     from dialectic._plan_roots($1, $2)";
+const ROOTS: &str = "select job_id, session_id, project_id, stage_run_id, stage, iteration, definition_id, model, \
+     planned, failed_child, last_position, min_models, has_seed from dialectic._plan_roots($1, $2)";
+const REQUESTS: &str = "select project_id, content from dialectic._request_prompts($1)";
+const STORE_SEEDS: &str = "select dialectic._store_seeds($1, $2, $3)";
 const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
 const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, is_previous \
      from dialectic._plan_sources($1, $2, $3, $4)";
@@ -29,12 +31,22 @@ const MOVE: &str = "select dialectic._move_plans($1)";
 struct Root {
     job: Uuid,
     session: Uuid,
+    project: Uuid,
     run: Uuid,
     stage: String,
+    iteration: i32,
     definition_id: String,
     model: String,
     planned: Vec<String>,
     failed_child: Option<String>,
+    has_seed: bool,
+}
+
+/// A plan that cannot be planned yet, because its stage run has no seed prompt.
+pub(crate) struct Seedless {
+    pub(crate) job: Uuid,
+    pub(crate) run: Uuid,
+    pub(crate) source: SeedSource,
 }
 
 /// Where a plan goes, and why if it fails.
@@ -54,6 +66,7 @@ pub(crate) struct Planned {
     left: HashSet<Uuid>,
     /// Jobs whose definition cannot be read.
     unplannable: Vec<(Uuid, Problem)>,
+    pub(crate) seedless: Vec<Seedless>,
 }
 
 /// What became of plan jobs.
@@ -61,13 +74,22 @@ pub(crate) struct Stored {
     pub(crate) planned: usize,
     pub(crate) left: HashSet<Uuid>,
     pub(crate) unplannable: Vec<(Uuid, Problem)>,
+    pub(crate) seedless: Vec<Seedless>,
 }
 
 impl Planned {
+    /// A plan that fails for this reason.
+    pub(crate) fn failed(job: Uuid, reason: String) -> Self {
+        let outcome = Outcome { job, status: Status::Failed, planned: None, reason: Some(reason) };
+        Planned { outcomes: vec![outcome], ..Planned::default() }
+    }
+
     /// The jobs of which anything was found.
     pub(crate) fn jobs(&self) -> HashSet<Uuid> {
         let settled = self.outcomes.iter().map(|outcome| outcome.job);
-        settled.chain(self.left.iter().copied()).chain(self.unplannable.iter().map(|(job, _)| *job)).collect()
+        let unplannable = self.unplannable.iter().map(|(job, _)| *job);
+        let seedless = self.seedless.iter().map(|seedless| seedless.job);
+        settled.chain(self.left.iter().copied()).chain(unplannable).chain(seedless).collect()
     }
 
     /// Inserts the children and moves the plans to where they go.
@@ -76,7 +98,8 @@ impl Planned {
         if !self.outcomes.is_empty() {
             query(MOVE, &[composite::array(&self.outcomes)?], |_| Ok(()))?;
         }
-        Ok(Stored { planned: self.outcomes.len(), left: self.left, unplannable: self.unplannable })
+        let planned = self.outcomes.len();
+        Ok(Stored { planned, left: self.left, unplannable: self.unplannable, seedless: self.seedless })
     }
 }
 
@@ -96,12 +119,15 @@ pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
         Ok(Root {
             job: row.get("job_id")?,
             session,
+            project: row.get("project_id")?,
             run: row.get("stage_run_id")?,
             stage: row.get("stage")?,
+            iteration: row.get("iteration")?,
             definition_id: row.get("definition_id")?,
             model: row.get("model")?,
             planned: row.get("planned")?,
             failed_child: row.nullable("failed_child")?,
+            has_seed: row.get("has_seed")?,
         })
     })?;
     if roots.is_empty() {
@@ -117,12 +143,15 @@ pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
     };
     let mut planned = Planned::default();
     let mut readable_roots = Vec::with_capacity(roots.len());
+    let mut seedless_roots = Vec::new();
     for root in roots {
         match readable(definition(&root.definition_id))? {
-            Ok(definition) => readable_roots.push((root, definition)),
+            Ok(definition) if root.has_seed => readable_roots.push((root, definition)),
+            Ok(definition) => seedless_roots.push((root, definition)),
             Err(problem) => planned.unplannable.push((root.job, problem)),
         }
     }
+    planned.seedless = seedless(seedless_roots)?;
     planner.read_sources(&readable_roots)?;
     for (root, definition) in readable_roots {
         if planner.children.ids.len() < ENOUGH {
@@ -133,6 +162,39 @@ pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
     }
     planned.children = planner.children;
     Ok(planned)
+}
+
+/// Reads what the seed prompts of these plans are rendered from.
+fn seedless(roots: Vec<(Root, Arc<Definition>)>) -> Result<Vec<Seedless>, Error> {
+    if roots.is_empty() {
+        return Ok(Vec::new());
+    }
+    let projects: Vec<Uuid> = roots.iter().map(|(root, _)| root.project).collect::<HashSet<_>>().into_iter().collect();
+    let requests: HashMap<Uuid, Arc<str>> = query(REQUESTS, &[projects.into()], |row| {
+        Ok((row.get::<Uuid>("project_id")?, Arc::from(row.get::<String>("content")?)))
+    })?
+    .into_iter()
+    .collect();
+    let source = |root: &Root, definition| SeedSource {
+        definition,
+        stage: root.stage.clone(),
+        iteration: root.iteration,
+        original_user_request: requests.get(&root.project).cloned().unwrap_or_default(),
+    };
+    let all = roots.into_iter();
+    Ok(all
+        .map(|(root, definition)| Seedless { job: root.job, run: root.run, source: source(&root, definition) })
+        .collect())
+}
+
+/// Stores seed prompts for these claimed plans, whose sessions are locked. A stage run that has one keeps it.
+pub(crate) fn store_seeds(seeds: &[(&Claim, &str)]) -> Result<(), Error> {
+    if seeds.is_empty() {
+        return Ok(());
+    }
+    let (jobs, claims): (Vec<Uuid>, Vec<i64>) = seeds.iter().map(|(claim, _)| (claim.job, claim.id)).unzip();
+    let texts: Vec<&str> = seeds.iter().map(|(_, text)| *text).collect();
+    query(STORE_SEEDS, &[jobs.into(), claims.into(), texts.into()], |_| Ok(())).map(drop)
 }
 
 fn read_progress(runs: &[Uuid]) -> Result<HashMap<Uuid, Vec<Progress>>, Error> {

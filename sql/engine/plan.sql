@@ -8,8 +8,8 @@
 -- without a seed prompt gets one before it is planned; one that has planned steps has had it.
 create function _plan_roots(job_ids uuid[], claim_ids bigint[])
     returns table (job_id uuid, session_id uuid, project_id uuid, stage_run_id uuid, stage text, iteration integer,
-                   definition_id text, model text, planned text[], failed_child text, last_position bigint,
-                   min_models integer, has_seed boolean)
+                   definition_id text, model text, failed_child text, last_position bigint, min_models integer,
+                   has_seed boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -17,7 +17,6 @@ as $$
 begin
     return query
         select j.id, s.id, s.project_id, run.id, run.stage, run.iteration, s.definition_id, j.model,
-               coalesce(j.planned_steps, '{}'),
                (select format('step "%s" failed: %s', c.step_key, c.error_details ->> 'message')
                 from steps_under_way u
                 join jobs c on c.parent_job_id = u.parent_job_id and c.step_key = u.step_key

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::recipe::{Recipe, Step, Strategy};
 
+mod advance;
 mod all_to_one;
 mod by_lineage;
 mod candidates;
@@ -18,6 +19,7 @@ mod pairwise_by_origin;
 mod per_source_document;
 mod per_source_group;
 
+pub use advance::{Advance, StageProgress};
 use candidates::Candidates;
 use children::Children;
 

@@ -36,7 +36,8 @@ begin
     if found then
         raise exception 'stage "%" is already being generated', opened.stage
             using errcode = 'object_in_use',
-                hint = format('Wait with CALL dialectic.wait(%1$L), or stop it with dialectic.cancel(%1$L).', owned.id);
+                  hint = format('Wait with CALL dialectic.wait(%L), or stop it with dialectic.cancel(%L).',
+                                owned.id, owned.id);
     end if;
     select r.* into opened
     from stage_runs r

@@ -1,8 +1,8 @@
 //! The threads of one claimer: tasks in, results out. The main thread never waits for them.
 //!
-//! Each call has a thread of its own while it lasts. Seed prompts, prompts and documents, which are pure functions of the
-//! core, are rendered on a few threads of their own. A task that panics comes back as a failure. Dropping the threads cancels
-//! the calls without waiting for them.
+//! Each call has a thread of its own while it lasts. Seed prompts, prompts and documents, which are pure functions of
+//! the core, are rendered on a few threads of their own. A task that panics comes back as a failure. Dropping the
+//! threads cancels the calls without waiting for them.
 
 use crate::cancel::CancelToken;
 use crate::http::{CallResult, Http, Route};

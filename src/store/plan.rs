@@ -25,8 +25,8 @@ const ROOTS: &str = "select job_id, session_id, project_id, stage_run_id, stage,
 const REQUESTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const STORE_SEEDS: &str = "select dialectic._store_seeds($1, $2, $3)";
 const PROGRESS: &str = "select stage_run_id, model, status, planned, unfinished from dialectic._plan_progress($1)";
-const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, is_previous \
-     from dialectic._plan_sources($1, $2, $3, $4)";
+const SOURCES: &str = "select stage_run_id, id, json_id, type, stage, document_key, model, lineage_id, reviewer, \
+     is_previous from dialectic._plan_sources($1, $2, $3, $4)";
 const MOVE: &str = "select dialectic._move_plans($1)";
 
 struct Root {

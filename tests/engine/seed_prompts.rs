@@ -12,8 +12,9 @@ fn define(client: &mut Client, second_seed: &str) {
     set_prompt(client, "two_step", "{% include \"shared_documents\" %}Go on.");
     let stage = |slug: &str, seed: &str| {
         json!({"slug": slug, "seed_prompt_template": seed, "recipe": {"steps": [
-            {"key": slug, "job_type": "execute", "prompt_template_name": "two_step", "granularity_strategy": "all_to_one",
-             "inputs_required": [{"type": "seed_prompt"}], "output_type": slug, "document_key": slug}]}})
+            {"key": slug, "job_type": "execute", "prompt_template_name": "two_step",
+             "granularity_strategy": "all_to_one", "inputs_required": [{"type": "seed_prompt"}],
+             "output_type": slug, "document_key": slug}]}})
     };
     let stages = json!([stage("first", "two_seed"), stage("second", "two_second_seed")]);
     client.execute("select dialectic.define_process('two', $1)", &[&stages]).expect("define_process");
@@ -86,8 +87,9 @@ fn engine_renders_seed_prompts_without_the_sql_function() {
     let session: Uuid = one(&mut client, "select dialectic.run('Say it.', models => '{sim-a}', process => 'two')", &[]);
     client
         .batch_execute(
-            "create or replace function dialectic._render_seed(definition_id text, stage text, iteration integer, request text) \
-             returns text language plpgsql stable as $$ begin raise exception 'rendered in a statement'; end $$",
+            "create or replace function dialectic._render_seed( \
+                 definition_id text, stage text, iteration integer, request text) returns text \
+             language plpgsql stable as $$ begin raise exception 'rendered in a statement'; end $$",
         )
         .expect("a function that raises");
     work(&mut client);

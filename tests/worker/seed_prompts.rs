@@ -82,7 +82,8 @@ fn seed_prompt_that_cannot_be_stored_holds_up_its_session() {
     let (_server, mut client) = Server::serving("");
     client
         .batch_execute(
-            "create function public.boom() returns trigger language plpgsql as $$ begin raise exception 'boom'; end $$; \
+            "create function public.boom() returns trigger language plpgsql as $$ begin \
+                 raise exception 'boom'; end $$; \
              create trigger boom before insert on dialectic.resources for each row \
                  when (new.resource_type = 'seed_prompt' and new.stage = 'antithesis') execute function public.boom()",
         )

@@ -1,5 +1,5 @@
-//! What the engine gives to its threads and gets back from them: seeds and prompts to render, calls to make, text as it is
-//! streamed.
+//! What the engine gives to its threads and gets back from them: seed prompts and prompts to render, calls to make,
+//! text as it is streamed.
 //!
 //! Nothing here touches the database: what comes back moves its job to a place from which the next transaction stores
 //! it.

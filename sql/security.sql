@@ -91,7 +91,8 @@ as $$
                   '_learn_ratios', '_release_claimer', '_release_claims', '_lock_sessions', '_next_due', '_open_calls',
                   '_open_claimer',
                   '_move_plans', '_plan_children', '_plan_progress', '_plan_roots', '_plan_sources',
-                  '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_claim_batch') then kind = 'admin'
+                  '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_store_seeds',
+                  '_claim_batch') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (
                   'add_model', 'add_provider', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',

@@ -270,6 +270,8 @@ create index resources_project on resources (project_id, resource_type) where jo
 create index resources_session on resources (session_id, stage, iteration) where job_id is null;
 create index resources_made on resources (session_id, stage, iteration)
     where resource_type in ('header_context', 'assembled_json', 'rendered_document');
+-- A stage run has one seed prompt.
+create unique index resources_seed on resources (session_id, stage, iteration) where resource_type = 'seed_prompt';
 -- A job has one prompt and makes one text of each type.
 create unique index resources_of_job on resources (job_id, resource_type) where job_id is not null;
 comment on table resources is 'Every other text: prompts, seed prompts, headers, assembled answers, documents, user files, feedback. A prompt is a JSON list of messages.';

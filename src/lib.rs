@@ -88,7 +88,12 @@ extension_sql_file!("../sql/engine/payment.sql", name = "payment", requires = ["
 extension_sql_file!("../sql/engine/close_call.sql", name = "close_call", requires = ["payment"]);
 extension_sql_file!("../sql/engine/complete.sql", name = "complete", requires = ["close_call"]);
 extension_sql_file!("../sql/notification.sql", name = "notification", requires = ["complete"]);
-extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["notification", api::prompt::_render_seed]);
+extension_sql_file!(
+    "../sql/engine/stage_run.sql",
+    name = "stage_run",
+    requires = ["notification", api::prompt::_render_seed]
+);
+extension_sql_file!("../sql/stage.sql", name = "stage", requires = ["stage_run"]);
 extension_sql_file!(
     "../sql/engine/cooldown.sql",
     name = "cooldown",
@@ -129,7 +134,8 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/engine/document.sql", name = "document", requires = ["continuation"]);
 extension_sql_file!("../sql/engine/job_trigger.sql", name = "job_trigger", requires = ["document"]);
-extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_trigger"]);
+extension_sql_file!("../sql/engine/job_endings.sql", name = "job_endings", requires = ["job_trigger"]);
+extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_endings"]);
 extension_sql_file!(
     "../sql/engine/work_queue.sql",
     name = "work_queue",

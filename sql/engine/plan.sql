@@ -4,18 +4,19 @@
 -- All of it is for many plans at once, and runs under the locks of their sessions, so nothing ends between what is read and what
 -- is decided; planning twice inserts nothing twice. It never calls a model.
 
--- The plans among these claimed jobs that are still claimed, and what is known of each without looking at its stage.
+-- The plans among these claimed jobs that are still claimed, with the facts that need no look at their stages. A plan
+-- without a seed prompt gets one before it is planned; one that has planned steps has had it.
 create function _plan_roots(job_ids uuid[], claim_ids bigint[])
-    returns table (job_id uuid, session_id uuid, stage_run_id uuid, stage text, definition_id text, model text, planned text[],
-                   failed_child text, last_position bigint, min_models integer)
+    returns table (job_id uuid, session_id uuid, project_id uuid, stage_run_id uuid, stage text, iteration integer,
+                   definition_id text, model text, failed_child text, last_position bigint, min_models integer,
+                   has_seed boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select j.id, s.id, run.id, run.stage, s.definition_id, j.model,
-               coalesce(j.planned_steps, '{}'),
+        select j.id, s.id, s.project_id, run.id, run.stage, run.iteration, s.definition_id, j.model,
                (select format('step "%s" failed: %s', c.step_key, c.error_details ->> 'message')
                 from steps_under_way u
                 join jobs c on c.parent_job_id = u.parent_job_id and c.step_key = u.step_key
@@ -23,7 +24,11 @@ begin
                   and c.status in ('failed', 'retry_loop_failed')
                 order by c.completed_at, c.id
                 limit 1),
-               greatest(s.last_position, (select _claim_position())), (select _min_models())
+               greatest(s.last_position, (select _claim_position())), (select _min_models()),
+               j.planned_steps is not null or exists (
+                   select from resources r
+                   where (r.session_id, r.stage, r.iteration) = (s.id, run.stage, run.iteration)
+                     and r.resource_type = 'seed_prompt')
         from unnest(job_ids, claim_ids) as claim(job_id, claim_id)
         join jobs j on j.id = claim.job_id and j.claim_id = claim.claim_id and j.kind = 'plan'
         join sessions s on s.id = j.session_id

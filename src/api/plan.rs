@@ -1,9 +1,13 @@
 //! Planning for SQL: a plan job, and a recipe that is only looked at.
 
+use super::prompt::deep;
 use super::{decode, encode};
 use crate::error::Error;
 use crate::store;
+use crate::store::claim::Claim;
+use crate::store::plan::Planned;
 use dialectic_core::plan::{self, Source};
+use dialectic_core::provider::storable;
 use dialectic_core::recipe::Recipe;
 use pgrx::JsonB;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -13,11 +17,23 @@ use pgrx::prelude::*;
 #[pg_extern(volatile)]
 pub(crate) fn _plan_job(job: pgrx::Uuid, claim_id: i64) -> Result<&'static str, ErrorReport> {
     let Some(claim) = store::claim::of_job(job)?.filter(|claim| claim.id == claim_id) else { return Ok("stale") };
-    let planned = store::plan::plan_jobs(&[claim])?;
+    let planned = with_seed(claim, store::plan::plan_jobs(&[claim])?)?;
     let status = planned.outcomes.first().map_or("stale", |outcome| outcome.status.as_str());
     match planned.store()?.unplannable.into_iter().next() {
         Some((_, problem)) => Err(problem.into()),
         None => Ok(status),
+    }
+}
+
+/// Renders and stores the seed prompt that a plan lacks, and plans it again. A template that fails fails the plan.
+fn with_seed(claim: Claim, mut planned: Planned) -> Result<Planned, Error> {
+    let Some(seedless) = planned.seedless.pop() else { return Ok(planned) };
+    match deep(|| Ok(seedless.source.render()))? {
+        Ok(seed) => {
+            store::plan::store_seeds(&[(&claim, &storable(seed))])?;
+            store::plan::plan_jobs(&[claim])
+        }
+        Err(problem) => Ok(Planned::failed(claim.job, problem.to_string())),
     }
 }
 

@@ -97,6 +97,26 @@ pub struct Manuscript {
     pub content: String,
 }
 
+/// What the seed prompt of a stage is rendered from.
+#[derive(Debug, Clone)]
+pub struct SeedSource {
+    /// The process of the session.
+    pub definition: Arc<Definition>,
+    /// The stage that the seed prompt opens.
+    pub stage: String,
+    /// The iteration of that stage.
+    pub iteration: i32,
+    /// What the user asked for.
+    pub original_user_request: Arc<str>,
+}
+
+impl SeedSource {
+    /// Renders the seed prompt.
+    pub fn render(&self) -> Result<String, PromptError> {
+        self.definition.seed_prompt(&self.stage, self.iteration, &self.original_user_request)
+    }
+}
+
 /// What is wrong with a stored definition.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {

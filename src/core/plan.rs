@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash;
 use crate::recipe::{Recipe, Step, Strategy};
 
+mod advance;
 mod all_to_one;
 mod by_lineage;
 mod candidates;
@@ -19,6 +20,7 @@ mod pairwise_by_origin;
 mod per_source_document;
 mod per_source_group;
 
+pub use advance::{Advance, StageProgress};
 use candidates::Candidates;
 use children::Children;
 

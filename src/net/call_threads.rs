@@ -1,8 +1,8 @@
 //! The threads of one claimer: tasks in, results out. The main thread never waits for them.
 //!
-//! Each call has a thread of its own while it lasts. Prompts and documents, which are pure functions of the core, are
-//! rendered on a few threads of their own. A task that panics comes back as a failure. Dropping the threads cancels
-//! the calls without waiting for them.
+//! Each call has a thread of its own while it lasts. Seed prompts, prompts and documents, which are pure functions of
+//! the core, are rendered on a few threads of their own. A task that panics comes back as a failure. Dropping the
+//! threads cancels the calls without waiting for them.
 
 use crate::cancel::CancelToken;
 use crate::http::{CallResult, Http, Route};
@@ -11,7 +11,7 @@ use crate::partial_text::PartialText;
 use crate::thread_pool::{PoolConfig, ThreadPool};
 use crate::wake_channel::{WakeReceiver, wake_channel};
 use dialectic_core::answer::{Verdict, Wanted, verdict};
-use dialectic_core::definition::{Definition, Manuscript};
+use dialectic_core::definition::{Definition, Manuscript, SeedSource};
 use dialectic_core::job_prompt::{PromptLimits, PromptSource, RenderedPrompt, render_job_prompt};
 use dialectic_core::provider::simulator;
 use dialectic_core::provider::{Class, Outcome, Request, Scope, Usage, storable};
@@ -36,6 +36,8 @@ pub type ClaimId = i64;
 /// A task that has ended.
 #[derive(Debug)]
 pub enum Finished {
+    /// The seed prompt of a stage, or why it could not be rendered.
+    Seed(ClaimId, Result<String, (Class, String)>),
     /// The prompt of a job.
     Prompt(ClaimId, RenderedPrompt),
     /// A call, and what is to be kept of its answer.
@@ -63,6 +65,7 @@ struct CallTask {
 }
 
 enum RenderTask {
+    Seed(ClaimId, Box<SeedSource>),
     Prompt(ClaimId, PromptSource, PromptLimits),
     Document(ClaimId, Arc<Definition>, Box<Manuscript>),
 }
@@ -119,6 +122,11 @@ impl CallThreads {
     /// The socket that is readable while there are finished tasks.
     pub fn socket(&self) -> RawFd {
         self.results.socket()
+    }
+
+    /// Renders the seed prompt of a stage for one of its plan jobs.
+    pub fn render_seed(&self, claim: ClaimId, source: SeedSource) {
+        self.renderers.submit(RenderTask::Seed(claim, Box::new(source)));
     }
 
     /// Renders the prompt of a job.
@@ -180,6 +188,11 @@ impl Drop for CallThreads {
 
 fn run_render(task: RenderTask) -> Finished {
     match task {
+        RenderTask::Seed(claim, source) => {
+            let rendered = catch_unwind(AssertUnwindSafe(|| source.render().map_err(|problem| problem.to_string())));
+            let rendered = rendered.unwrap_or_else(|_| Err("the template engine panicked".to_owned()));
+            Finished::Seed(claim, rendered.map(storable).map_err(|problem| (Class::Permanent, problem)))
+        }
         RenderTask::Prompt(claim, source, limits) => {
             let rendered = catch_unwind(AssertUnwindSafe(|| render_job_prompt(source, &limits)));
             let panicked = |_| RenderedPrompt::Failed(Class::Permanent, "the template engine panicked".to_owned());
@@ -195,6 +208,7 @@ fn run_render(task: RenderTask) -> Finished {
 fn reject_render(task: RenderTask, problem: &std::io::Error) -> Finished {
     let problem = no_thread(problem);
     match task {
+        RenderTask::Seed(claim, _) => Finished::Seed(claim, Err((Class::Transient, problem))),
         RenderTask::Prompt(claim, ..) => Finished::Prompt(claim, RenderedPrompt::Failed(Class::Transient, problem)),
         RenderTask::Document(claim, ..) => Finished::Document(claim, Err((Class::Transient, problem))),
     }

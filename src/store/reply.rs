@@ -8,7 +8,7 @@ mod cooldown;
 use super::composite::{self, Composite};
 use super::settlement::{self, ClosedCall};
 use super::{query, random};
-use crate::uuid_v7::uuid_v7;
+use crate::uuid_v7;
 use crate::error::Error;
 use crate::store::claim::Claim;
 use dialectic_core::answer::{Verdict, Why};
@@ -325,7 +325,7 @@ struct Moved<'a> {
 
 impl<'a> Kept<'a> {
     fn of(claim: &'a Claim, reply: &'a Reply, facts: &Facts, backoff: Option<&Backoff>) -> Option<Self> {
-        let (end, id) = (&reply.end, _uuid_v7());
+        let (end, id) = (&reply.end, uuid_v7::generate());
         Some(match &reply.result {
             ReplyResult::Kept { text, content, is_complete, notes } => {
                 let (text, content) = (text.as_deref(), content.as_deref());

@@ -245,8 +245,9 @@ impl Engine {
 
     /// All steps of a cycle, for every session that is not held up; whether anything was written.
     fn steps(&mut self, host: &mut impl Host, most: usize, report: &mut Report) -> Result<bool, Failed> {
-        let stored_soon =
-            [Kind::Answered, Kind::Rendered, Kind::Prepared].into_iter().map(|kind| self.in_flight.count(kind));
+        let stored_soon = [Kind::Answered, Kind::Rendered, Kind::SeedRendered, Kind::Prepared]
+            .into_iter()
+            .map(|kind| self.in_flight.count(kind));
         if stored_soon.sum::<usize>() <= FEW_JOBS {
             let parts = Parts { open: true, keep: true, claim: true, look: self.look_due };
             return Ok(self.step(host, &parts, self.room(most), Only::All, report)?.has_written);
@@ -278,7 +279,8 @@ impl Engine {
     /// Whether a job only waits for a session that another transaction has locked.
     fn is_held_up(&self) -> bool {
         let is_free = |session: Uuid| !self.hold_ups.is_held(session);
-        let waits = [Kind::Answered, Kind::Rendered, Kind::Oversized, Kind::Claimed, Kind::Unreadable];
+        let waits =
+            [Kind::Answered, Kind::Rendered, Kind::Oversized, Kind::Claimed, Kind::SeedRendered, Kind::Unreadable];
         if waits.into_iter().any(|kind| self.in_flight.at(kind).any(|(claim, _)| is_free(claim.session))) {
             return true;
         }

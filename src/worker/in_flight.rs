@@ -22,6 +22,10 @@ const MOST_READS: u8 = 3;
 pub(crate) enum Place {
     /// Its claim is committed; nothing about it has been read.
     Claimed,
+    /// A thread renders the seed prompt of this stage run, for this plan or for another one in flight.
+    RenderingSeed(Uuid),
+    /// The seed prompt of its stage run waits to be stored; then the plan is planned.
+    SeedRendered(String),
     /// A thread renders and counts its prompt.
     Preparing(Box<Preparing>),
     /// Its documents do not fit: these groups are condensed first.
@@ -44,6 +48,8 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Claimed,
+    RenderingSeed,
+    SeedRendered,
     Preparing,
     Oversized,
     Prepared,
@@ -55,14 +61,27 @@ pub(crate) enum Kind {
 }
 
 /// The number of places, and what `health()` calls them.
-pub(crate) const KINDS: usize = 9;
-pub(crate) const KIND_NAMES: [&str; KINDS] =
-    ["claimed", "preparing", "oversized", "prepared", "calling", "answered", "rendering", "rendered", "unreadable"];
+pub(crate) const KINDS: usize = 11;
+pub(crate) const KIND_NAMES: [&str; KINDS] = [
+    "claimed",
+    "rendering_seed",
+    "seed_rendered",
+    "preparing",
+    "oversized",
+    "prepared",
+    "calling",
+    "answered",
+    "rendering",
+    "rendered",
+    "unreadable",
+];
 
 impl Place {
     fn kind(&self) -> Kind {
         match self {
             Place::Claimed => Kind::Claimed,
+            Place::RenderingSeed(_) => Kind::RenderingSeed,
+            Place::SeedRendered(_) => Kind::SeedRendered,
             Place::Preparing(_) => Kind::Preparing,
             Place::Oversized(_) => Kind::Oversized,
             Place::Prepared(_) => Kind::Prepared,
@@ -78,7 +97,7 @@ impl Place {
     fn unstored_bytes(&self) -> usize {
         match self {
             Place::Answered(reply) => reply.bytes(),
-            Place::Rendered(text) => text.len(),
+            Place::Rendered(text) | Place::SeedRendered(text) => text.len(),
             _ => 0,
         }
     }
@@ -115,7 +134,8 @@ impl Job {
 
     /// Whether only a transaction takes it from its place.
     fn waits_for_transaction(&self) -> bool {
-        !matches!(self.place, Place::Preparing(_) | Place::Calling(_) | Place::Rendering)
+        let on_thread = [Kind::RenderingSeed, Kind::Preparing, Kind::Calling, Kind::Rendering];
+        !on_thread.contains(&self.place.kind())
     }
 }
 
@@ -262,9 +282,16 @@ impl InFlight {
         self.jobs.values().any(Job::waits_for_transaction)
     }
 
-    /// The claims of a session that are not read yet.
+    /// The claims of a session that are not read yet, and the plans that are read again with their seed prompt.
     pub(crate) fn unread(&self, session: Uuid) -> Vec<ClaimId> {
-        self.at(Kind::Claimed).filter(|(claim, _)| claim.session == session).map(|(claim, _)| claim.id).collect()
+        let unread = self.at(Kind::Claimed).chain(self.at(Kind::SeedRendered));
+        unread.filter(|(claim, _)| claim.session == session).map(|(claim, _)| claim.id).collect()
+    }
+
+    /// The plans of a stage run that wait for its seed prompt to be rendered.
+    pub(crate) fn rendering_seed(&self, run: Uuid) -> Vec<ClaimId> {
+        let waits = |place: &Place| matches!(place, Place::RenderingSeed(of) if *of == run);
+        self.at(Kind::RenderingSeed).filter(|(_, place)| waits(place)).map(|(claim, _)| claim.id).collect()
     }
 
     /// How many jobs will need a thread soon. Jobs of busy sessions and jobs that wait for their provider or for money
@@ -274,7 +301,8 @@ impl InFlight {
             prepared.is_next() && prepared.payer.is_none() && !busy.contains(&claim.session)
         };
         let prepared = self.prepared().filter(|(claim, prepared)| goes(claim, prepared)).count();
-        self.count(Kind::Preparing) + prepared + self.count(Kind::Rendering)
+        let rendering = [Kind::RenderingSeed, Kind::SeedRendered, Kind::Preparing, Kind::Rendering];
+        prepared + rendering.into_iter().map(|kind| self.count(kind)).sum::<usize>()
     }
 
     /// How many jobs are claimed and not read yet; those of busy sessions are not counted.

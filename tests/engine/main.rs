@@ -62,6 +62,7 @@ mod restricted;
 mod run_pending;
 mod scenarios;
 mod seed;
+mod seed_prompts;
 mod self_check;
 mod settings;
 mod tokens;

@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Every place where the worker can be stopped, in the order in which a job meets them.
-const PLACES: [&str; 10] = [
+const PLACES: [&str; 12] = [
     "claimed",
     "prompt_saved",
     "calling",
     "answered",
     "between_batches",
+    "rendering_seed",
     "inside_claiming",
+    "inside_storing_seed",
     "inside_planning",
     "inside_reading",
     "inside_opening",
@@ -38,9 +40,9 @@ fn killed_twenty_times_at_every_place_the_worker_loses_nothing() {
 }
 
 #[test]
-fn a_server_stopped_ten_times_without_warning_loses_nothing() {
+fn server_stopped_without_warning_at_every_place_loses_nothing() {
     let (server, client) = Server::serving("");
-    let cuts = PLACES.iter().cycle().take(10);
+    let cuts = PLACES.iter();
     cut_at(&server, client, cuts.copied(), |_| {
         server.stop("immediate");
         server.start();
@@ -117,6 +119,12 @@ fn first_call_since(client: &mut Client, moment: f64, place: &str) -> f64 {
 
 fn every_essay_is_whole(client: &mut Client, lost: i64) {
     let essays: i64 = one(client, "select count(*) from dialectic.sessions", &[]);
+    let seeds: Vec<i64> = column(
+        client,
+        "select distinct count(*) from dialectic.resources where resource_type = 'seed_prompt' group by session_id",
+        &[],
+    );
+    assert_eq!(seeds, [3], "seed prompts of an essay");
     // 2 + 4 + (8 + 4 + 2) calls and as many texts an essay; what was cut at each end, and only that, is lost.
     let outcomes: Vec<String> = column(client, OUTCOMES, &[]);
     assert_eq!(outcomes, [format!("{} answered", 20 * essays), format!("{lost} lost")]);

@@ -47,7 +47,7 @@ fn hold_up_of_an_idle_database_ends() {
 }
 
 #[test]
-fn definition_that_breaks_between_stages_holds_up_its_session() {
+fn definition_without_a_list_of_stages_holds_up_its_session() {
     let (_server, mut client) = Server::serving("");
     model(&mut client, "slow", "300");
     let session = essay(&mut client, &["slow"]);

@@ -23,6 +23,7 @@ mod money;
 mod other_schema;
 mod publication;
 mod random_kills;
+mod seed_prompts;
 mod settings;
 mod shutdown;
 mod signals;

@@ -6,7 +6,6 @@ use crate::uuid_v7;
 use dialectic_core::plan::Child;
 use dialectic_core::recipe::Step;
 use pgrx::Uuid;
-use std::collections::HashSet;
 
 const CHILDREN: &str =
     "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
@@ -34,7 +33,7 @@ pub(super) struct Rows {
     reviewers: Vec<Option<String>>,
     made: Vec<&'static str>,
     strategies: Vec<&'static str>,
-    turns: Vec<i64>,
+    queue_positions: Vec<i64>,
     inputs: Vec<Link>,
 }
 
@@ -42,11 +41,10 @@ impl Rows {
     pub(super) fn add(
         &mut self,
         root: &Root,
-        step: &Step,
-        children: Vec<Child>,
+        children: Vec<(&Step, Child)>,
         last_position: &mut i64,
     ) -> Result<(), Error> {
-        for child in children {
+        for (step, child) in children {
             let id = uuid_v7::generate();
             *last_position += 1;
             self.ids.push(id);
@@ -63,7 +61,7 @@ impl Rows {
             self.reviewers.push(child.reviewer);
             self.made.push(step.makes().as_str());
             self.strategies.push(step.granularity_strategy.as_str());
-            self.turns.push(*last_position);
+            self.queue_positions.push(*last_position);
             for (position, input) in child.inputs.into_iter().enumerate() {
                 let position = i32::try_from(position + 1).unwrap_or(i32::MAX);
                 self.inputs.push(Link {
@@ -77,23 +75,6 @@ impl Rows {
             }
         }
         Ok(())
-    }
-
-    /// A plan that failed half-way has no children.
-    pub(super) fn forget(&mut self, root: Uuid) {
-        let Some(first) = self.roots.iter().position(|of| *of == root) else { return };
-        let gone: HashSet<Uuid> = self.ids.drain(first..).collect();
-        self.roots.truncate(first);
-        self.step_keys.truncate(first);
-        self.output_types.truncate(first);
-        self.group_keys.truncate(first);
-        self.document_keys.truncate(first);
-        self.lineages.truncate(first);
-        self.reviewers.truncate(first);
-        self.made.truncate(first);
-        self.strategies.truncate(first);
-        self.turns.truncate(first);
-        self.inputs.retain(|input| !gone.contains(&input.job));
     }
 
     pub(super) fn insert(self) -> Result<(), Error> {
@@ -121,7 +102,7 @@ impl Rows {
             self.reviewers.into(),
             self.made.into(),
             self.strategies.into(),
-            self.turns.into(),
+            self.queue_positions.into(),
             jobs.into(),
             positions.into(),
             artifacts.into(),

@@ -14,6 +14,7 @@ use crate::store::request::Draft;
 use crate::worker::cache_invalidation;
 use crate::worker::in_flight::{Kind, Place};
 use crate::worker::prepare::{Admission, Preparing};
+use dialectic_core::definition::SeedSource;
 use dialectic_core::provider::Class;
 use dialectic_net::ClaimId;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 impl Engine {
     /// A transaction is committed.
-    pub(super) fn apply(&mut self, host: &mut impl Host, only: Only, done: Done, report: &mut Report) {
+    pub(super) fn apply(&mut self, host: &mut impl Host, only: Only, mut done: Done, report: &mut Report) {
         let (stored, claimed) = (done.stored.len(), done.claimed());
         self.admissions.hear(done.news);
         self.partial_texts.retain(|(claim, _)| !done.partial_texts.contains(&claim.id));
@@ -40,6 +41,10 @@ impl Engine {
             self.in_flight.retry_unfunded();
         }
         let read = done.read.len();
+        for (claim, run, source) in done.seedless {
+            done.read.remove(&claim.id);
+            self.render_seed(host, claim, run, source);
+        }
         self.apply_read(host, done.read, &done.left, done.unplannable, done.drafts, done.sources);
         if !opened.is_empty() {
             host.at("prompt_saved");
@@ -146,6 +151,15 @@ impl Engine {
         for id in read {
             self.in_flight.finish(id);
         }
+    }
+
+    /// Has the seed prompt of a stage run rendered, unless another plan in flight has that done already.
+    fn render_seed(&mut self, host: &mut impl Host, claim: Claim, run: pgrx::Uuid, source: SeedSource) {
+        if self.in_flight.rendering_seed(run).is_empty() {
+            self.calls.render_seed(claim.id, source);
+        }
+        self.in_flight.advance(claim.id, Place::RenderingSeed(run));
+        host.at("rendering_seed");
     }
 
     /// Has the prompt of a job made. A model that the cached catalog does not know may have been added just now.

@@ -1,5 +1,5 @@
-//! What the engine gives to its threads and gets back from them: prompts to render, calls to make, text as it is
-//! streamed.
+//! What the engine gives to its threads and gets back from them: seed prompts and prompts to render, calls to make,
+//! text as it is streamed.
 //!
 //! Nothing here touches the database: what comes back moves its job to a place from which the next transaction stores
 //! it.
@@ -26,6 +26,7 @@ impl Engine {
     pub(super) fn listen(&mut self) {
         for finished in self.calls.finished() {
             match finished {
+                Finished::Seed(id, rendered) => self.rendered_seed(id, rendered),
                 Finished::Prompt(id, rendered) => self.rendered(id, rendered),
                 Finished::Call(id, result, verdict) => {
                     let last_text = self.calls.remove(id);
@@ -96,6 +97,27 @@ impl Engine {
                 self.partial_texts.push((claim, text));
             }
             self.streaming.push_back((now + self.admissions.flush_every(), id));
+        }
+    }
+
+    /// The plan that had the seed prompt rendered stores it; the other plans of the stage run are read again after it.
+    /// A template that fails fails them all.
+    fn rendered_seed(&mut self, id: ClaimId, rendered: Result<String, (Class, String)>) {
+        let Some(Place::RenderingSeed(run)) = self.in_flight.advance(id, Place::Claimed) else { return };
+        let others = self.in_flight.rendering_seed(run);
+        match rendered {
+            Ok(seed) => {
+                self.in_flight.advance(id, Place::SeedRendered(seed));
+                for other in others {
+                    self.in_flight.advance(other, Place::Claimed);
+                }
+            }
+            Err((class, problem)) => {
+                definition::forget();
+                for plan in [id].into_iter().chain(others) {
+                    self.answered(plan, Reply::failed(class, problem.clone()));
+                }
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use crate::worker::cache_invalidation;
 use crate::worker::commit_hook;
 use crate::worker::engine::isolate::Only;
 use crate::worker::in_flight::{Kind, Place, is_plan};
+use dialectic_core::definition::SeedSource;
 use dialectic_net::ClaimId;
 use pgrx::Uuid;
 use std::cell::Cell;
@@ -52,6 +53,8 @@ pub(super) struct Done {
     /// Plans that are left for another transaction.
     pub(super) left: HashSet<ClaimId>,
     pub(super) unplannable: Vec<(Claim, Problem)>,
+    /// Plans whose stage run has no seed prompt, with the stage run and what its seed prompt is rendered from.
+    pub(super) seedless: Vec<(Claim, Uuid, SeedSource)>,
     pub(super) opened: Opened,
     /// Sessions that were to be locked, and those of them that another transaction has locked.
     pub(super) wanted: HashSet<Uuid>,
@@ -155,6 +158,7 @@ impl Engine {
             .take(if may_open { self.free_threads().min(self.batch) } else { 0 })
             .collect();
         let plans = some(Kind::Claimed, parts.claim).into_iter().filter(|(claim, _)| is_plan(claim));
+        let plans = plans.chain(some(Kind::SeedRendered, parts.claim));
 
         done.wanted = if only == Only::All { self.busy.clone() } else { HashSet::new() };
         let stored = answered.iter().chain(&rendered).chain(&oversized).chain(&unreadable);
@@ -201,14 +205,20 @@ impl Engine {
         Ok(free)
     }
 
-    /// Plans what was claimed before.
+    /// Stores seed prompts, and plans what was claimed before.
     fn plan(&self, only: Only, free: &HashSet<Uuid>, phase: &Cell<Phase>, done: &mut Done) -> Result<(), Error> {
-        let is_now = |claim: &&Claim| is_plan(claim) && self.may_touch(only, claim) && free.contains(&claim.session);
-        let plans: Vec<Claim> =
-            self.in_flight.at(Kind::Claimed).map(|(claim, _)| claim).filter(is_now).take(self.batch).copied().collect();
-        if plans.is_empty() {
+        let is_now = |claim: &Claim| is_plan(claim) && self.may_touch(only, claim) && free.contains(&claim.session);
+        let places = self.in_flight.at(Kind::SeedRendered).chain(self.in_flight.at(Kind::Claimed));
+        let places: Vec<_> = places.filter(|(claim, _)| is_now(claim)).take(self.batch).collect();
+        if places.is_empty() {
             return Ok(());
         }
+        let seeds: Vec<(&Claim, &str)> = places.iter().filter_map(|(claim, place)| seed_at(claim, place)).collect();
+        plan::store_seeds(&seeds)?;
+        if !seeds.is_empty() {
+            stop_inside("storing_seed");
+        }
+        let plans: Vec<Claim> = places.into_iter().map(|(claim, _)| *claim).collect();
         phase.set(Phase::Reading);
         let begun = Instant::now();
         let planned = plan::plan_jobs(&plans)?;
@@ -221,8 +231,12 @@ impl Engine {
         done.planned += outcome.planned;
         done.read.extend(plans.iter().map(|claim| claim.id));
         done.left = plans.iter().filter(|claim| outcome.left.contains(&claim.job)).map(|claim| claim.id).collect();
+        let claim_of = |job: Uuid| plans.iter().find(|claim| claim.job == job).copied();
         for (job, problem) in outcome.unplannable {
-            done.unplannable.extend(plans.iter().find(|claim| claim.job == job).map(|claim| (*claim, problem)));
+            done.unplannable.extend(claim_of(job).map(|claim| (claim, problem)));
+        }
+        for seedless in outcome.seedless {
+            done.seedless.extend(claim_of(seedless.job).map(|claim| (claim, seedless.run, seedless.source)));
         }
         stop_inside("planning");
         Ok(())
@@ -321,5 +335,13 @@ impl Engine {
             Only::Claim(id) => claim.id == id,
             Only::Housekeeping => false,
         }
+    }
+}
+
+/// The seed prompt that waits to be stored for a plan.
+fn seed_at<'a>(claim: &'a Claim, place: &'a Place) -> Option<(&'a Claim, &'a str)> {
+    match place {
+        Place::SeedRendered(seed) => Some((claim, seed)),
+        _ => None,
     }
 }

@@ -135,11 +135,7 @@ extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["w
 extension_sql_file!("../sql/refreeze.sql", name = "refreeze", requires = ["regenerate"]);
 extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["refreeze"]);
 extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["looking", api::explain::_explain]);
-extension_sql_file!(
-    "../sql/files.sql",
-    name = "files",
-    requires = ["explain", api::path::_artifact_path, api::path::_artifact_paths]
-);
+extension_sql_file!("../sql/files.sql", name = "files", requires = ["explain", api::path::_project_file_path]);
 extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
 extension_sql_file!(
     "../sql/health.sql",

@@ -162,7 +162,7 @@ declare
 begin
     return (
         select format('%s, %s%s, %s tokens read and %s written, %s, %s%s',
-                      _some((select count(*) from documents d where d.session_id = seen.id), 'document'), _some(count(*), 'call'),
+                      _some((select count(*) from _newest_documents d where d.session_id = seen.id), 'document'), _some(count(*), 'call'),
                       ' (' || nullif(count(*) filter (where c.outcome <> 'answered'), 0) || ' not answered)',
                       coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), _dollars(coalesce(sum(c.cost), 0)),
                       date_trunc('milliseconds', _time_taken(seen.id)), '; did not deliver: ' || _undelivered(seen))

@@ -48,6 +48,7 @@ mod odd_processes;
 mod other_schema;
 mod out_of_order;
 mod owners;
+mod path_buffers;
 mod privileges;
 mod publication;
 mod queue_replay;

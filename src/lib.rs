@@ -128,10 +128,21 @@ extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_tri
 extension_sql_file!(
     "../sql/engine/work_queue.sql",
     name = "work_queue",
-    requires =
-        ["control", worker::claimer::_hold_claimer, worker::run_pending::_run_pending, worker::run_pending::_sleep]
+    requires = ["control", worker::claimer::_hold_claimer, worker::run_pending::_run_pending]
 );
-extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["work_queue"]);
+extension_sql_file!(
+    "../sql/wait.sql",
+    name = "wait",
+    requires = [
+        "work_queue",
+        worker::waiters::_register_waiter,
+        worker::waiters::_unregister_waiter,
+        worker::waiters::_sleep_until_change,
+        worker::waiters::_wake_waiters,
+        worker::waiters::_is_current_xid
+    ]
+);
+extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["wait"]);
 extension_sql_file!("../sql/refreeze.sql", name = "refreeze", requires = ["regenerate"]);
 extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["refreeze"]);
 extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["looking", api::explain::_explain]);

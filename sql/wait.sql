@@ -50,15 +50,12 @@ create trigger _wake_waiters after update on jobs
 create trigger _wake_waiters after delete or update of status on sessions
     for each statement execute function _wake_waiters();
 
--- So many of something, in words.
-create function _some(number bigint, noun text) returns text
-    language sql immutable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select format('%s %s%s', number, noun, case number when 1 then '' else 's' end)
-$$;
+-- A number with its noun, in the plural unless it is 1.
+create function _count_with_noun(number bigint, noun text) returns text
+    language sql stable
+    return format('%s %s%s', number, noun, case number when 1 then '' else 's' end);
 
--- What a session has made, and what it took, in a line.
+-- The documents, calls, tokens, cost and time of a session in one line.
 create function _receipt(session uuid) returns text
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -68,17 +65,19 @@ declare
 begin
     return (
         select format('%s, %s%s, %s tokens read and %s written, %s, %s%s',
-                      _some((select count(*) from _newest_documents d where d.session_id = seen.id), 'document'), _some(count(*), 'call'),
+                      _count_with_noun((select count(*) from _newest_documents d where d.session_id = seen.id),
+                                       'document'), _count_with_noun(count(*), 'call'),
                       ' (' || nullif(count(*) filter (where c.outcome <> 'answered'), 0) || ' not answered)',
-                      coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0), _dollars(coalesce(sum(c.cost), 0)),
-                      date_trunc('milliseconds', _time_taken(seen.id)), '; did not deliver: ' || _undelivered(seen))
+                      coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0),
+                      _dollars(coalesce(sum(c.cost), 0)), date_trunc('milliseconds', _time_taken(seen.id)),
+                      '; did not deliver: ' || _undelivered(seen))
         from jobs j
         join model_calls c on c.job_id = j.id
         where j.session_id = seen.id);
 end
 $$;
 
--- The models that did not deliver when a stage last asked them, each with its stage; null when all delivered.
+-- The models that failed in the newest iteration of a stage that asked them, each with its stage; null when none did.
 create function _undelivered(session sessions) returns text
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -93,7 +92,7 @@ as $$
     where last.status in ('failed', 'retry_loop_failed', 'cancelled')
 $$;
 
--- The time that stages took, and what was done again in them later; not the time that people took in between.
+-- The time that stages and later regenerations took, without the time between them.
 create function _time_taken(session uuid) returns interval
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -112,7 +111,7 @@ begin
                 from stage_runs r
                 where r.session_id = seen.id and r.started_at is not null
                 union all
-                -- A call that was lost is closed when somebody finds it, which may be much later.
+                -- A lost call is closed when a claimer finds it, which may be much later.
                 select tstzmultirange(tstzrange(c.started_at, greatest(c.started_at, coalesce(c.finished_at, _now()))))
                 from jobs j
                 join model_calls c on c.job_id = j.id and c.outcome <> 'lost'
@@ -120,7 +119,7 @@ begin
 end
 $$;
 
--- Whether a session has come to rest, and if not well, why.
+-- Whether a session is at rest, and the error that wait raises if it did not end well.
 create function _session_state(session uuid, out finished boolean, out problem text, out detail text, out hint text)
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -133,20 +132,24 @@ begin
     seen := _seen_session(_session_state.session);
     if exists (select from sessions s where s.id = seen.id and _is_current_xid(s.xmin)) then
         raise exception 'session "%" was changed by this transaction, which is still open', seen.id
-            using errcode = 'object_not_in_prerequisite_state', detail = 'Nobody else can see the change, so nobody works on it.',
+            using errcode = 'object_not_in_prerequisite_state',
+                  detail = 'Nobody else can see the change, so nobody works on it.',
                   hint = 'COMMIT first, then CALL dialectic.wait(…).';
     end if;
-    select count(*) filter (where st.phase in ('ready', 'running', 'waiting')), count(*) filter (where st.phase = 'paused')
+    select count(*) filter (where st.phase in ('ready', 'running', 'waiting')),
+           count(*) filter (where st.phase = 'paused')
     into live, paused
     from jobs j join job_statuses st on st.status = j.status
     where j.session_id = seen.id;
-    -- Parents of paused jobs wait on: when nothing is ready or running besides them, all is at rest.
+    -- Parents of paused jobs keep waiting: without a ready or running job the session is at rest.
     finished := live = 0 or (paused > 0 and not exists (
-        select from jobs j where j.session_id = seen.id and (j.status = any (_ready_statuses()) or j.status = 'processing')));
-    detail := format('%s unfinished, %s paused.', _some(live, 'job'), paused);
+        select from jobs j
+        where j.session_id = seen.id and (j.status = any (_ready_statuses()) or j.status = 'processing')));
+    detail := format('%s unfinished, %s paused.', _count_with_noun(live, 'job'), paused);
     if finished and exists (select from jobs j where j.session_id = seen.id and j.status = 'paused_nsf') then
         select format('session "%s" is %s', seen.id, case when u.is_paused then 'paused' else 'out of funds' end),
-               format('%s paused; the dearest: %s.', _some(paused, 'job'), w.problem), w.hint || '.' into problem, detail, hint
+               format('%s paused; the dearest: %s.', _count_with_noun(paused, 'job'), w.problem), w.hint || '.'
+        into problem, detail, hint
         from unfunded_jobs u
         join jobs j on j.id = u.job_id and j.status = 'paused_nsf'
         cross join _want_of_funds(u) as w
@@ -163,14 +166,15 @@ begin
                         'It had no unfinished jobs.')
         into detail
         from jobs j
-        where j.session_id = seen.id and j.parent_job_id is null and j.status in ('failed', 'retry_loop_failed', 'cancelled');
+        where j.session_id = seen.id and j.parent_job_id is null
+          and j.status in ('failed', 'retry_loop_failed', 'cancelled');
     elsif finished then
         select f.problem, f.detail, f.hint into problem, detail, hint from _failed_regeneration(seen) as f;
     end if;
 end
 $$;
 
--- The first document whose new version failed and was not tried again, nor overtaken by a later version or iteration.
+-- The first document whose new version failed, unless it was retried or written in a later version or iteration.
 create function _failed_regeneration(session sessions, out problem text, out detail text, out hint text)
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp

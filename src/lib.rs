@@ -27,26 +27,27 @@ pgrx::pg_module_magic!(name, version);
 
 extension_sql_file!("../sql/bootstrap.sql", name = "bootstrap", bootstrap);
 extension_sql_file!(
-    "../sql/catalog.sql",
+    "../sql/schema/catalog.sql",
     name = "catalog",
     requires = [api::clock::_now, api::clock::_uuid_v7, api::identity::_is_shipping]
 );
+extension_sql_file!("../sql/schema/runs.sql", name = "runs", requires = ["catalog"]);
 extension_sql_file!(
-    "../sql/work.sql",
-    name = "work",
+    "../sql/schema/queue.sql",
+    name = "queue",
     requires = [
-        "catalog",
+        "runs",
         api::job::_job_statuses,
         api::job::_job_transitions,
         api::job::_job_kinds,
         api::job::_job_error_classes
     ]
 );
-extension_sql_file!("../sql/queue.sql", name = "queue", requires = ["work"]);
+extension_sql_file!("../sql/schema/deletion.sql", name = "deletion", requires = ["queue"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["queue", api::entry::_calling_role, api::identity::_has_jwt_identity]
+    requires = ["deletion", api::entry::_calling_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",
@@ -160,6 +161,7 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["health"]);
+extension_sql_file!("../sql/self_check.sql", name = "self_check", requires = ["diagnosis"]);
 // Made by build.rs: the fingerprint of the schema, and what ships as data in sql/seed.
 include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);

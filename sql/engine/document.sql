@@ -51,20 +51,29 @@ begin
     on conflict do nothing;
 
     if exists (select from unnest(follows) as follow where follow is not null) then
-        -- Who waits for a text waits for all of it.
-        insert into job_dependencies (job_id, prerequisite_id)
-        select d.job_id, anew.id
-        from unnest(job_ids, roots, follows) as r(job_id, root, follow)
-        join job_dependencies d on d.prerequisite_id = r.job_id
-        join jobs j on j.id = r.job_id and j.id = any (current)
-        join jobs anew on anew.parent_job_id = j.parent_job_id and anew.target_contribution_id = r.root
-            and anew.continuation_count = j.continuation_count + 1 and anew.kind = j.kind
-        where r.follow is not null;
+        perform _depend_on_continuations(current, job_ids, roots, follows);
     end if;
     if exists (select from unnest(job_ids, contents, follows, complete) as r(job_id, content, follow, is_complete)
                where r.job_id = any (current) and (r.follow is not null or (r.content is not null and not r.is_complete))) then
         perform _tell_of_chunks(current, job_ids, contents, follows, complete, notes);
     end if;
+end
+$$;
+
+-- A job that waits for an answer also waits for the job that continues the answer.
+create function _depend_on_continuations(current uuid[], job_ids uuid[], roots uuid[], follows jsonb[]) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    insert into job_dependencies (job_id, prerequisite_id)
+    select d.job_id, next.id
+    from unnest(job_ids, roots, follows) as r(job_id, root, follow)
+    join job_dependencies d on d.prerequisite_id = r.job_id
+    join jobs j on j.id = r.job_id and j.id = any (current)
+    join jobs next on next.parent_job_id = j.parent_job_id and next.target_contribution_id = r.root
+        and next.continuation_count = j.continuation_count + 1 and next.kind = j.kind
+    where r.follow is not null;
 end
 $$;
 

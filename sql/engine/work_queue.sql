@@ -1,5 +1,5 @@
--- What a claimer inside the server asks for between its queue_positions, and waiting for others to work the queue. A procedure
--- that commits may have neither SECURITY DEFINER nor SET; every name and operator in it is therefore qualified.
+-- The statements of a claimer inside the server between claiming and keeping: its name, the locks of sessions, revoked
+-- claims, and when the next job is due. Never claims and never stores an answer.
 
 -- Makes this backend a claimer: its name, held as a lock for as long as it is one.
 create function _open_claimer(kind text) returns text
@@ -105,4 +105,5 @@ end
 $$;
 
 comment on procedure run_pending(integer) is
-    'Works the queue in this connection until nothing is due within 30 seconds, or max_jobs are done; commits as it goes.';
+    'Works the queue in this connection until nothing is due within 30 seconds, or max_jobs are done; commits as it '
+    'goes.';

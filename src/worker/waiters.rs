@@ -121,9 +121,8 @@ fn take_notice() -> bool {
 
 /// Commits where it may, then sleeps until a commit may have changed the session, or the next check is due, or the
 /// deadline has come.
-#[pg_extern(
-    sql = "create procedure _sleep_until_change(deadline timestamptz) language c as 'MODULE_PATHNAME', '_sleep_until_change_wrapper';"
-)]
+#[pg_extern(sql = "create procedure _sleep_until_change(deadline timestamptz) language c \
+           as 'MODULE_PATHNAME', '_sleep_until_change_wrapper';")]
 fn _sleep_until_change(deadline: TimestampWithTimeZone, fcinfo: pg_sys::FunctionCallInfo) {
     let procedure = Procedure { fcinfo };
     if procedure.may_commit() {

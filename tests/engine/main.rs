@@ -64,6 +64,7 @@ mod scenarios;
 mod seed;
 mod self_check;
 mod settings;
+mod sql_form;
 mod tokens;
 mod unreadable;
 mod usage;

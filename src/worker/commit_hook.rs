@@ -91,7 +91,7 @@ fn say(add: impl FnOnce(&mut Saying)) {
 unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PRE_PREPARE, XACT_EVENT_PREPARE};
     if [XACT_EVENT_COMMIT, XACT_EVENT_ABORT, XACT_EVENT_PREPARE].contains(&event) {
-        waiters::on_transaction_end();
+        waiters::on_transaction_end(event == XACT_EVENT_COMMIT);
     }
     match event {
         XACT_EVENT_COMMIT => {

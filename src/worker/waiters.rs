@@ -68,8 +68,9 @@ pub(super) fn wake(database: u32) {
 }
 
 /// Ends the registration of this backend, if it has one, when its transaction ends.
-pub(super) fn on_transaction_end() {
-    if !IS_KEPT.get() {
+pub(super) fn on_transaction_end(is_commit: bool) {
+    // An error while `wait` commits aborts, and the flag must not outlive it.
+    if !IS_KEPT.replace(false) || !is_commit {
         _unregister_waiter();
     }
 }
@@ -128,7 +129,6 @@ fn _sleep_until_change(deadline: TimestampWithTimeZone, fcinfo: pg_sys::Function
     if procedure.may_commit() {
         IS_KEPT.set(true);
         procedure.commit();
-        IS_KEPT.set(false);
     }
     let interval = if ENTRY.get().is_some() {
         test_hooks::wait_poll_interval(REGISTERED_POLL_INTERVAL)

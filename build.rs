@@ -57,7 +57,7 @@ fn seed_items(statements: &[String]) -> String {
         }
     }
     let mut items = String::new();
-    let mut before = r#""diagnosis", "tokens", "knit""#.to_owned();
+    let mut before = r#""self_check", "tokens", "knit""#.to_owned();
     for (number, part) in parts.iter().enumerate() {
         let name = format!("seed_{number}");
         items += &format!("pgrx::extension_sql!({part:?}, name = {name:?}, requires = [{before}]);\n");

@@ -43,13 +43,8 @@ $$;
 comment on function get_config(text) is 'The value of a setting.';
 
 create function _min_models() returns integer
-    language plpgsql stable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-begin
+    language sql stable
     return (get_config('stage_min_models') #>> '{}')::integer;
-end
-$$;
 
 -- The least and the most that a setting may be. Whatever takes the same number as an argument asks here for its bounds.
 create function _setting_bounds(key text, out lowest numeric, out highest numeric)
@@ -119,4 +114,5 @@ begin
     perform _notify_worker(null, false);
 end
 $$;
-comment on function set_config(text, jsonb) is 'Changes a setting for the whole database; the shipped value stays beside it.';
+comment on function set_config(text, jsonb) is
+    'Changes a setting for the whole database; the shipped value stays beside it.';

@@ -86,7 +86,7 @@ create function _job_problems() returns setof text
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select format('%s %s to claimers that are gone; %s', _some(count(*), 'job'),
+    select format('%s %s to claimers that are gone; %s', _count_with_noun(count(*), 'job'),
                   case count(*) when 1 then 'belongs' else 'belong' end,
                   case when not _any_claimer_works() and get_config('worker_enabled') <> 'true'
                        then 'the worker is switched off: SELECT dialectic.set_config(''worker_enabled'', ''true'')'
@@ -100,11 +100,11 @@ as $$
     having count(*) > 0
     union all
     select format('%s %s worked one at a time, because a claimer died; other jobs wait meanwhile',
-                  _some(count(*), 'job'), case count(*) when 1 then 'is' else 'are' end)
+                  _count_with_noun(count(*), 'job'), case count(*) when 1 then 'is' else 'are' end)
     from suspect_jobs s join jobs j on j.id = s.job_id and j.status <> all (_ended_statuses())
     having count(*) > 0
     union all
-    select format('%s%s %s for funds; dialectic.blocked says how much each needs', _some(count(*), 'job'),
+    select format('%s%s %s for funds; dialectic.blocked says how much each needs', _count_with_noun(count(*), 'job'),
                   -- Only admins see who is short of money.
                   case when _caller_is_admin() then ' of ' || string_agg(distinct u.owner, ', ') else '' end,
                   case count(*) when 1 then 'waits' else 'wait' end)
@@ -113,7 +113,7 @@ as $$
     union all
     select format('%s %s missing from the queue: dialectic.self_check() names each; '
                   'SELECT dialectic.cancel(id), then SELECT dialectic.retry(id)',
-                  _some(missing, 'ready job'), case missing when 1 then 'is' else 'are' end)
+                  _count_with_noun(missing, 'ready job'), case missing when 1 then 'is' else 'are' end)
     from _unqueued_jobs() as missing where missing > 0
 $$;
 
@@ -130,10 +130,10 @@ as $$
     select format('an error holds up %s%s (SQLSTATE %s, %s%s)',
                   case when h.is_of_all then 'the whole queue'
                        else coalesce('session ' || h.session_id, 'a session of another owner') end,
-                  ': ' || h.message, h.sqlstate, _some(h.failures, 'failure'), ' since ' || h.since)
+                  ': ' || h.message, h.sqlstate, _count_with_noun(h.failures, 'failure'), ' since ' || h.since)
     from _hold_ups() as h
     union all
-    (select format('errors hold up %s more', _some(h.hidden, 'session'))
+    (select format('errors hold up %s more', _count_with_noun(h.hidden, 'session'))
      from _hold_ups() as h where h.hidden > 0 limit 1)
 $$;
 
@@ -188,4 +188,6 @@ exception when lock_not_available then
     problems := array(select _lock_problems());
 end
 $$;
-comment on function health() is 'The state of the engine in one row; problems has an element for each thing that is wrong, and is empty when all is well.';
+comment on function health() is
+    'The state of the engine in one row; problems has an element for each thing that is wrong, and is empty when all '
+    'is well.';

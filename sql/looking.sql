@@ -1,4 +1,59 @@
--- Looking at work: how far it is, what the jobs are, what came out. Read only, with the rights of the one who looks.
+-- Progress, jobs and usage of sessions. Only reads, with the privileges of the caller.
+
+-- Every model of a session in every stage and iteration, with its plan job (root) where it has one.
+create function _model_stages(seen sessions)
+    returns table (
+        stage text, stage_position bigint, steps integer, iteration integer, run_status text, started_at timestamptz,
+        model text, nth bigint, root_id uuid, status text, completed_at timestamptz, is_dropped boolean)
+    language sql stable
+begin atomic
+    select listed.stage ->> 'slug', listed.position, jsonb_array_length(listed.stage -> 'recipe' -> 'steps'),
+           run.iteration, run.status, run.started_at, m.name, m.nth, root.id, root.status, root.completed_at,
+           m.name = any (_dropped_models(seen, listed.position::integer, run.iteration))
+    from definitions d
+    cross join lateral jsonb_array_elements(d.stages) with ordinality as listed(stage, position)
+    cross join lateral unnest((seen).models) with ordinality as m(name, nth)
+    left join stage_runs run on run.session_id = (seen).id and run.stage = listed.stage ->> 'slug'
+    left join jobs root on root.stage_run_id = run.id and root.model = m.name and root.parent_job_id is null
+    where d.id = (seen).definition_id;
+end;
+
+-- The jobs below each plan job of a session by phase, and their calls. Cost is in micro-dollars.
+create function _job_counts(seen sessions)
+    returns table (
+        root_id uuid, done bigint, total bigint, ready bigint, running bigint, waiting bigint, paused bigint,
+        failed bigint, input_tokens numeric, output_tokens numeric, cost numeric)
+    language sql stable
+begin atomic
+    select j.parent_job_id, count(*) filter (where j.status = 'completed'), count(*),
+           count(*) filter (where s.phase = 'ready'), count(*) filter (where s.phase = 'running'),
+           count(*) filter (where s.phase = 'waiting'), count(*) filter (where s.phase = 'paused'),
+           count(*) filter (where j.status in ('failed', 'retry_loop_failed')),
+           sum(calls.input_tokens), sum(calls.output_tokens), sum(calls.cost)
+    from jobs j
+    join job_statuses s on s.status = j.status
+    cross join lateral (
+        select sum(c.input_tokens) as input_tokens, sum(c.output_tokens) as output_tokens, sum(c.cost) as cost
+        from model_calls c
+        where c.job_id = j.id) as calls
+    where j.session_id = (seen).id and j.parent_job_id is not null
+    group by j.parent_job_id;
+end;
+
+-- The completed steps below each plan job of a session, and the sum of the completed parts of all its steps.
+create function _step_progress(seen sessions) returns table (root_id uuid, done bigint, part numeric)
+    language sql stable
+begin atomic
+    select step.root_id, count(*) filter (where step.done = step.total), sum(step.done::numeric / step.total)
+    from (
+        select j.parent_job_id as root_id, count(*) filter (where j.status = 'completed') as done, count(*) as total
+        from jobs j
+        where j.session_id = (seen).id and j.parent_job_id is not null and j.status <> 'superseded'
+          -- Where a new version failed, the version before it stands.
+          and not (j.version > 1 and j.status in ('failed', 'retry_loop_failed', 'cancelled'))
+        group by j.parent_job_id, j.step_key) as step
+    group by step.root_id;
+end;
 
 create function progress(session uuid)
     returns table (
@@ -8,81 +63,33 @@ create function progress(session uuid)
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    seen sessions := _seen_session(progress.session);
 begin
-    perform _seen_session(progress.session);
     return query
-        with stage_of_session as (
-            select s as session, s.id, s.models, s.definition_id, listed.stage ->> 'slug' as slug, listed.position,
-                   jsonb_array_length(listed.stage -> 'recipe' -> 'steps') as steps
-            from sessions s
-            join definitions d on d.id = s.definition_id,
-                 jsonb_array_elements(d.stages) with ordinality as listed(stage, position)
-            where s.id = progress.session
-        ),
-        row_of_model as (
-            select st.slug, st.position, st.steps, run.id as run_id, run.iteration, run.status as run_status, run.started_at, m.name, m.nth,
-                   root.id as root_id, root.status, root.completed_at,
-                   m.name = any (_dropped_models(st.session, st.position::integer, run.iteration)) as is_dropped
-            from stage_of_session st
-            cross join lateral unnest(st.models) with ordinality as m(name, nth)
-            left join stage_runs run on run.session_id = st.id and run.stage = st.slug
-            left join jobs root on root.stage_run_id = run.id and root.model = m.name and root.parent_job_id is null
-        ),
-        counted as (
-            select r.root_id,
-                   count(*) filter (where j.status = 'completed') as done,
-                   count(*) as total,
-                   count(*) filter (where s.phase = 'ready') as ready,
-                   count(*) filter (where s.phase = 'running') as running,
-                   count(*) filter (where s.phase = 'waiting') as waiting,
-                   count(*) filter (where s.phase = 'paused') as paused,
-                   count(*) filter (where j.status in ('failed', 'retry_loop_failed')) as failed
-            from row_of_model r
-            join jobs j on j.parent_job_id = r.root_id
-            join job_statuses s on s.status = j.status
-            group by r.root_id
-        ),
-        stepped as (
-            select r.root_id, count(*) filter (where step.done = step.total) as done, sum(step.done::numeric / step.total) as part
-            from row_of_model r
-            cross join lateral (
-                select count(*) filter (where j.status = 'completed') as done, count(*) as total
-                from jobs j
-                where j.parent_job_id = r.root_id and j.status <> 'superseded'
-                  -- Where a new version failed the one before it stands.
-                  and not (j.version > 1 and j.status in ('failed', 'retry_loop_failed', 'cancelled'))
-                group by j.step_key) as step
-            group by r.root_id
-        ),
-        spent as (
-            select r.root_id, sum(c.input_tokens) as tokens_in, sum(c.output_tokens) as tokens_out, sum(c.cost) as cost
-            from row_of_model r
-            join jobs j on j.parent_job_id = r.root_id
-            join model_calls c on c.job_id = j.id
-            group by r.root_id
-        ),
-        measured as (
-            select r.*, coalesce(case when r.status = 'completed' then 1 else stepped.part / r.steps end, 0) as part,
-                   stepped.done as steps_finished, coalesce(r.completed_at, _now()) - r.started_at as took
-            from row_of_model r
-            left join stepped using (root_id)
+        with measured as (
+            select m.*, coalesce(case when m.status = 'completed' then 1 else step.part / m.steps end, 0) as part,
+                   step.done as steps_done, coalesce(m.completed_at, _now()) - m.started_at as took
+            from _model_stages(seen) as m
+            left join _step_progress(seen) as step using (root_id)
         )
-        select m.slug, m.iteration, m.name, coalesce(
-                   m.status, case when m.run_status = 'abandoned' then 'abandoned'
-                                  when m.is_dropped then 'dropped'
-                                  when m.run_status in ('running', 'completed', 'failed') then 'not asked' end,
-                   m.run_status, 'not opened'),
-               repeat('█', round(m.part * 20)::integer) || repeat('░', 20 - round(m.part * 20)::integer) || lpad(round(m.part * 100)::text, 4) || '%',
-               coalesce(m.steps_finished, 0)::integer, m.steps,
-               coalesce(c.done, 0), coalesce(c.total, 0), coalesce(c.ready, 0), coalesce(c.running, 0), coalesce(c.waiting, 0),
-               coalesce(c.paused, 0), coalesce(c.failed, 0),
-               date_trunc('milliseconds', case when m.root_id is not null then m.took end),
-               date_trunc('milliseconds', case when m.part > 0 and m.part < 1 then m.took * ((1 - m.part) / m.part)::double precision end),
-               coalesce(s.tokens_in, 0)::bigint, coalesce(s.tokens_out, 0)::bigint, round(coalesce(s.cost, 0) / 1000000.0, 6)
+        select m.stage, m.iteration, m.model,
+               coalesce(m.status, case when m.run_status = 'abandoned' then 'abandoned'
+                                       when m.is_dropped then 'dropped'
+                                       when m.run_status in ('running', 'completed', 'failed') then 'not asked' end,
+                        m.run_status, 'not opened'),
+               repeat('█', round(m.part * 20)::integer) || repeat('░', 20 - round(m.part * 20)::integer)
+                   || lpad(round(m.part * 100)::text, 4) || '%',
+               coalesce(m.steps_done, 0)::integer, m.steps, coalesce(c.done, 0), coalesce(c.total, 0),
+               coalesce(c.ready, 0), coalesce(c.running, 0), coalesce(c.waiting, 0), coalesce(c.paused, 0),
+               coalesce(c.failed, 0), date_trunc('milliseconds', case when m.root_id is not null then m.took end),
+               date_trunc('milliseconds', case when m.part > 0 and m.part < 1
+                                               then m.took * ((1 - m.part) / m.part)::double precision end),
+               coalesce(c.input_tokens, 0)::bigint, coalesce(c.output_tokens, 0)::bigint,
+               round(coalesce(c.cost, 0) / 1000000.0, 6)
         from measured m
-        left join counted c using (root_id)
-        left join spent s using (root_id)
-        order by m.iteration nulls last, m.position, m.nth;
+        left join _job_counts(seen) as c using (root_id)
+        order by m.iteration nulls last, m.stage_position, m.nth;
 end
 $$;
 comment on function progress(uuid) is
@@ -105,13 +112,20 @@ begin
             select j.id, tree.depth + 1, tree.place || (j.created_at::text || j.id::text)
             from tree join jobs j on j.parent_job_id = tree.node
         )
-        select repeat('  ', tree.depth) || case when tree.depth = 0 then format('%s, iteration %s', r.stage, r.iteration) else j.step_key end
-                   || case when j.kind = 'render' then ' rendered' when j.continuation_count > 0 then format(' continued (%s)', j.continuation_count) else '' end
-                   || coalesce(' ← ' || coalesce(origin.model || case when source.reviewed then ' reviewed by ' || j.reviewer else '' end, source.models), ''),
+        select repeat('  ', tree.depth)
+                   || case when tree.depth = 0 then format('%s, iteration %s', r.stage, r.iteration)
+                           else j.step_key end
+                   || case when j.kind = 'render' then ' rendered'
+                           when j.continuation_count > 0 then format(' continued (%s)', j.continuation_count)
+                           else '' end
+                   || coalesce(' ← ' || coalesce(
+                          origin.model || case when source.reviewed then ' reviewed by ' || j.reviewer else '' end,
+                          source.models), ''),
                j.id, j.status, j.document_key, j.model, j.attempt_count,
-               date_trunc('milliseconds', coalesce(j.completed_at, case when j.status = 'processing' then _now() end) - j.started_at),
-               coalesce(calls.tokens_in, 0)::bigint, coalesce(calls.tokens_out, 0)::bigint, round(coalesce(calls.cost, 0) / 1000000.0, 6),
-               j.error_details ->> 'message'
+               date_trunc('milliseconds',
+                          coalesce(j.completed_at, case when j.status = 'processing' then _now() end) - j.started_at),
+               coalesce(calls.tokens_in, 0)::bigint, coalesce(calls.tokens_out, 0)::bigint,
+               round(coalesce(calls.cost, 0) / 1000000.0, 6), j.error_details ->> 'message'
         from tree
         join jobs j on j.id = tree.node
         join stage_runs r on r.id = j.stage_run_id
@@ -126,15 +140,20 @@ begin
         order by tree.place;
 end
 $$;
-comment on function job_tree(uuid) is 'The jobs of a session as an indented tree: what each worked on (←), its state, attempts, time, tokens and cost in dollars.';
+comment on function job_tree(uuid) is
+    'The jobs of a session as an indented tree: what each worked on (←), its state, attempts, time, tokens and cost in '
+    'dollars.';
 
 create view usage with (security_invoker) as
     select s.owner, c.session_id, run.stage, c.model, (c.started_at at time zone 'UTC')::date as day, count(*) as calls,
            count(*) filter (where c.outcome in ('failed', 'lost')) as failed_calls,
-           coalesce(sum(c.input_tokens), 0)::bigint as input_tokens, coalesce(sum(c.cached_tokens), 0)::bigint as cached_tokens,
+           coalesce(sum(c.input_tokens), 0)::bigint as input_tokens,
+           coalesce(sum(c.cached_tokens), 0)::bigint as cached_tokens,
            coalesce(sum(c.cache_write_tokens), 0)::bigint as cache_write_tokens,
-           coalesce(sum(c.output_tokens), 0)::bigint as output_tokens, coalesce(sum(c.reasoning_tokens), 0)::bigint as reasoning_tokens,
-           round(coalesce(sum(c.cost), 0) / 1000000.0, 6) as cost, round(coalesce(sum(c.unbilled), 0) / 1000000.0, 6) as unbilled,
+           coalesce(sum(c.output_tokens), 0)::bigint as output_tokens,
+           coalesce(sum(c.reasoning_tokens), 0)::bigint as reasoning_tokens,
+           round(coalesce(sum(c.cost), 0) / 1000000.0, 6) as cost,
+           round(coalesce(sum(c.unbilled), 0) / 1000000.0, 6) as unbilled,
            percentile_disc(0.5) within group (order by c.finished_at - c.started_at) as median_time,
            percentile_disc(0.5) within group (order by c.first_byte_at - c.started_at) as median_first_byte
     from model_calls c
@@ -143,8 +162,10 @@ create view usage with (security_invoker) as
     join stage_runs run on run.id = j.stage_run_id
     group by s.owner, c.session_id, run.stage, c.model, (c.started_at at time zone 'UTC')::date;
 comment on view usage is
-    'Calls, those that failed, tokens, cost in dollars and how long they took, by owner, session, stage, model that was called and day (UTC).';
-comment on column usage.failed_calls is 'Those that failed or were lost with their claimer; not those that were ended by cancel() or pause().';
+    'Calls, those that failed, tokens, cost in dollars and how long they took, by owner, session, stage, model that '
+    'was called and day (UTC).';
+comment on column usage.failed_calls is
+    'Those that failed or were lost with their claimer; not those that were ended by cancel() or pause().';
 comment on column usage.cost is 'What the calls cost, in dollars.';
 comment on column usage.unbilled is 'What of it was charged to nobody, in dollars.';
 comment on column usage.median_time is 'From the request to the end of the answer.';

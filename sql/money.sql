@@ -30,7 +30,8 @@ create unique index ledger_key on ledger (owner, idempotency_key) where idempote
 comment on table ledger is 'Every change of every wallet, in micro-dollars; rows are added and never changed.';
 comment on column ledger.amount is 'What it adds to the balance of the owner; below zero, what it takes.';
 comment on column ledger.kind is
-    'opening, top_up; closing: what was left; hold: what a call may cost; settlement: what comes back of it; correction: of a call that was settled by an estimate, when its answer comes after all.';
+    'opening, top_up; closing: what was left; hold: what a call may cost; settlement: what comes back of it; '
+    'correction: of a call that was settled by an estimate, when its answer comes after all.';
 comment on sequence ledger_id_seq is 'The order of the ledger.';
 
 create table budgets (
@@ -41,7 +42,8 @@ create table budgets (
 ) with (fillfactor = 50);
 comment on table budgets is 'What sessions may spend, in micro-dollars, where that is limited.';
 comment on column budgets.amount is 'What the session may spend in all.';
-comment on column budgets.spent is 'What the calls of the session have cost, whether or not somebody was charged all of it.';
+comment on column budgets.spent is
+    'What the calls of the session have cost, whether or not somebody was charged all of it.';
 comment on column budgets.held is 'What those that are under way may cost.';
 
 create table unfunded_jobs (
@@ -57,9 +59,12 @@ create table unfunded_jobs (
 create index unfunded_jobs_owner on unfunded_jobs (owner);
 create index unfunded_jobs_session on unfunded_jobs (session_id);
 create index unfunded_jobs_due on unfunded_jobs (session_id) where is_due;
-comment on column unfunded_jobs.is_paused is 'Whether a person has paused it besides: then more money does not set it going, resume() does.';
-comment on column unfunded_jobs.is_due is 'Whether there is money for it again and it was not set going, for somebody had its session: the next claim does.';
-comment on table unfunded_jobs is 'Jobs that were paused because a wallet or a budget cannot pay for their call, and what that may cost.';
+comment on column unfunded_jobs.is_paused is
+    'Whether a person has paused it besides: then more money does not set it going, resume() does.';
+comment on column unfunded_jobs.is_due is
+    'Whether there is money for it again and it was not set going, for somebody had its session: the next claim does.';
+comment on table unfunded_jobs is
+    'Jobs that were paused because a wallet or a budget cannot pay for their call, and what that may cost.';
 
 create function _refuse_ledger_change() returns trigger
     language plpgsql
@@ -75,10 +80,7 @@ create trigger _refuse_ledger_change before update or delete or truncate on ledg
 -- An amount as people read it.
 create function _dollars(amount numeric) returns text
     language sql immutable
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-    select '$' || round(amount / 1000000.0, 6)
-$$;
+    return '$' || round(amount / 1000000.0, 6)::text;
 
 create function _check_amount(field text, amount bigint, smallest bigint) returns void
     language plpgsql immutable
@@ -122,7 +124,8 @@ begin
 end
 $$;
 comment on function open_wallet(text, bigint) is
-    'Limits what an owner may spend to a wallet with so many micro-dollars in it (1000000 is one dollar); returns the balance. Calls that are under way are not charged to it.';
+    'Limits what an owner may spend to a wallet with so many micro-dollars in it (1000000 is one dollar); returns the'
+    ' balance. Calls that are under way are not charged to it.';
 
 -- The wallet of an owner, locked.
 create function _locked_wallet(owner text) returns wallets
@@ -174,7 +177,8 @@ begin
 end
 $$;
 comment on function top_up(text, bigint, text) is
-    'Adds micro-dollars to the wallet of an owner and sets going what waited for them; returns the balance. The same idempotency key adds once.';
+    'Adds micro-dollars to the wallet of an owner and sets going what waited for them; returns the balance. The same '
+    'idempotency key adds once.';
 
 create function set_budget(session uuid, amount bigint) returns integer
     language plpgsql
@@ -201,7 +205,8 @@ begin
 end
 $$;
 comment on function set_budget(uuid, bigint) is
-    'Limits what a session may spend in all to so many micro-dollars (1000000 is one dollar; null takes the limit off) and sets going what waited for more; returns how many jobs.';
+    'Limits what a session may spend in all to so many micro-dollars (1000000 is one dollar; null takes the limit '
+    'off) and sets going what waited for more; returns how many jobs.';
 
 create function close_wallet(owner text) returns bigint
     language plpgsql
@@ -225,7 +230,8 @@ begin
 end
 $$;
 comment on function close_wallet(text) is
-    'Takes away the wallet of an owner, who is not limited any more, and sets going what waited for money in it; returns what was left, in micro-dollars. The ledger stays.';
+    'Takes away the wallet of an owner, who is not limited any more, and sets going what waited for money in it; '
+    'returns what was left, in micro-dollars. The ledger stays.';
 
 -- The jobs that were paused for want of money in a wallet which has enough for each of them now, or will have, or is there no more.
 create function _payable_by_wallet(owner text) returns uuid[]

@@ -1,12 +1,81 @@
--- Writing one document anew. The old version stands until the new one is there, and is kept; then it is superseded, and what was
--- built on it is shown as stale (documents.stale). A new version that fails changes nothing. The new one reads what is newest now.
+-- Regenerating a document: a new version is written from the newest inputs.
+--
+-- The old version stands until the new one is complete; then it is superseded and kept, and documents that were built
+-- on it are shown as stale (documents.stale). A new version that fails changes nothing.
 
--- What the document of a job is called: a step that names no key calls it by its output type.
+-- The key of the document of a job. A step that names no key uses its output type.
 create function _key_of(job jobs) returns text
     language sql immutable
+    return coalesce((job).document_key, case when (job).makes = 'document' then (job).output_type end);
+
+-- The job that wrote the document: in the newest iteration that has it, there in the last stage, in its newest version.
+create function _job_of_document(owned sessions, document_key text, model text, lineage uuid) returns jobs
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select coalesce(job.document_key, case when job.makes = 'document' then job.output_type end)
+declare
+    written jobs[];
+begin
+    written := array(
+        select newest from (
+            select distinct on (j.parent_job_id, j.step_key, j.group_key) j
+            from jobs j
+            join stage_runs run on run.id = j.stage_run_id
+            where j.session_id = owned.id and j.kind = 'execute' and j.continuation_count = 0
+              and j.status = 'completed' and _key_of(j) = _job_of_document.document_key
+              and j.model = _job_of_document.model
+              and (_job_of_document.lineage is null or j.lineage_id = _job_of_document.lineage)
+              and (run.iteration, run.position) = (
+                  select r.iteration, r.position
+                  from jobs o
+                  join stage_runs r on r.id = o.stage_run_id
+                  where o.session_id = owned.id and _key_of(o) = _job_of_document.document_key and o.model = j.model
+                    and o.kind = 'execute' and o.status = 'completed'
+                  order by r.iteration desc, r.position desc
+                  limit 1)
+            order by j.parent_job_id, j.step_key, j.group_key, j.version desc) as version(newest)
+        order by (newest).id);
+    if cardinality(written) = 0 then
+        raise exception 'model "%" has written no document "%" in this session', model, document_key
+            using errcode = 'no_data_found',
+                  hint = 'SELECT model, document_key, lineage FROM dialectic.documents lists what there is.';
+    end if;
+    if cardinality(written) > 1 then
+        raise exception 'model "%" wrote "%" for % lineages', model, document_key, cardinality(written)
+            using errcode = 'ambiguous_parameter',
+                  detail = (select string_agg(format('%s (the proposal of %s)', w.lineage_id, origin.model), ', '
+                                              order by w.lineage_id)
+                            from unnest(written) as w left join jobs origin on origin.id = w.lineage_id),
+                  hint = 'Say which with lineage => …';
+    end if;
+    return written[1];
+end
+$$;
+
+-- Refuses a document that is being written, or whose plan is not complete: a new version that fails now would fail the
+-- plan, and the jobs that it has planned read the old version.
+create function _refuse_unfinished_document(old jobs, document_key text) returns void
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    plan_status text := (select j.status from jobs j where j.id = old.parent_job_id);
+begin
+    if exists (
+        select from jobs j
+        where (j.parent_job_id, j.step_key, j.group_key) = (old.parent_job_id, old.step_key, old.group_key)
+          and j.status <> all (_ended_statuses())) then
+        raise exception 'document "%" of model "%" is being written', document_key, old.model
+            using errcode = 'object_in_use', hint = format('Wait with CALL dialectic.wait(%L).', old.session_id);
+    end if;
+    if plan_status <> 'completed' then
+        raise exception 'model "%" has not completed the stage of document "%"', old.model, document_key
+            using errcode = 'object_not_in_prerequisite_state', detail = format('Its plan is %s.', plan_status),
+                  hint = format(case when plan_status = any (_ended_statuses())
+                                     then 'SELECT dialectic.retry(%L) brings back what failed.'
+                                     else 'Wait with CALL dialectic.wait(%L).' end, old.session_id);
+    end if;
+end
 $$;
 
 create function regenerate(session uuid, document_key text, model text, lineage uuid default null) returns uuid
@@ -15,69 +84,28 @@ create function regenerate(session uuid, document_key text, model text, lineage 
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    owned    sessions := _own_session(regenerate.session);
-    found    jobs[];
-    old      jobs;
-    plan     jobs;
-    anew     uuid := _uuid_v7();
+    owned   sessions := _own_session(regenerate.session);
+    old     jobs;
+    new_job uuid := _uuid_v7();
 begin
     perform _refuse_cancelled(owned);
     perform _refuse_null('document_key', regenerate.document_key is null);
     perform _refuse_null('model', regenerate.model is null);
-    -- In the newest iteration that has it and there in the last such stage; of each text the newest version.
-    found := array(
-        select newest from (
-            select distinct on (j.parent_job_id, j.step_key, j.group_key) j
-            from jobs j
-            join stage_runs run on run.id = j.stage_run_id
-            where j.session_id = owned.id and j.kind = 'execute' and j.continuation_count = 0 and j.status = 'completed'
-              and _key_of(j) = regenerate.document_key and j.model = regenerate.model
-              and (regenerate.lineage is null or j.lineage_id = regenerate.lineage)
-              and (run.iteration, run.position) = (
-                  select r.iteration, r.position from jobs o join stage_runs r on r.id = o.stage_run_id
-                  where o.session_id = owned.id and _key_of(o) = regenerate.document_key and o.model = j.model
-                    and o.kind = 'execute' and o.status = 'completed'
-                  order by r.iteration desc, r.position desc
-                  limit 1)
-            order by j.parent_job_id, j.step_key, j.group_key, j.version desc) as version(newest)
-        order by (newest).id);
-    if cardinality(found) = 0 then
-        raise exception 'model "%" has written no document "%" in this session', regenerate.model, regenerate.document_key
-            using errcode = 'no_data_found', hint = 'SELECT model, document_key, lineage FROM dialectic.documents lists what there is.';
-    end if;
-    if cardinality(found) > 1 then
-        raise exception 'model "%" wrote "%" for % lineages', regenerate.model, regenerate.document_key, cardinality(found)
-            using errcode = 'ambiguous_parameter',
-                  detail = (select string_agg(format('%s (the proposal of %s)', f.lineage_id, origin.model), ', ' order by f.lineage_id)
-                            from unnest(found) as f left join jobs origin on origin.id = f.lineage_id),
-                  hint = 'Say which with lineage => …';
-    end if;
-    old := found[1];
-    if exists (select from jobs j where j.parent_job_id = old.parent_job_id and j.step_key = old.step_key and j.group_key = old.group_key
-                 and j.status <> all (_ended_statuses())) then
-        raise exception 'document "%" of model "%" is being written', regenerate.document_key, regenerate.model
-            using errcode = 'object_in_use', hint = format('Wait with CALL dialectic.wait(%L).', owned.id);
-    end if;
-    -- A plan that is not done goes by all its jobs: one that failed now would fail it, and what it has planned reads the old text.
-    select j.* into plan from jobs j where j.id = old.parent_job_id;
-    if plan.status <> 'completed' then
-        raise exception 'model "%" has not completed the stage of document "%"', regenerate.model, regenerate.document_key
-            using errcode = 'object_not_in_prerequisite_state', detail = format('Its plan is %s.', plan.status),
-                  hint = format(case when plan.status = any (_ended_statuses()) then 'SELECT dialectic.retry(%L) brings back what failed.'
-                                     else 'Wait with CALL dialectic.wait(%L).' end, owned.id);
-    end if;
-    insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key, strategy,
-                      lineage_id, reviewer, version, priority, max_retries, is_test_job, queue_position)
-    values (anew, old.session_id, old.stage_run_id, old.parent_job_id, 'execute', old.step_key, old.model, old.group_key, old.output_type,
-            old.makes, old.document_key, old.strategy,
-            -- The first text of a lineage gives it its name, and what descends from it goes by that.
-            old.lineage_id, old.reviewer,
-            -- A version that failed keeps its number.
-            (select 1 + max(j.version) from jobs j
-             where j.parent_job_id = old.parent_job_id and j.step_key = old.step_key and j.group_key = old.group_key),
-            old.priority, old.max_retries, old.is_test_job, _claim_position() + 1);
+    old := _job_of_document(owned, regenerate.document_key, regenerate.model, regenerate.lineage);
+    perform _refuse_unfinished_document(old, regenerate.document_key);
+    -- The lineage stays: it is named after its first text. A version that failed keeps its number.
+    insert into jobs (
+        id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes,
+        document_key, strategy, lineage_id, reviewer, version, priority, max_retries, is_test_job, queue_position)
+    values (
+        new_job, old.session_id, old.stage_run_id, old.parent_job_id, 'execute', old.step_key, old.model,
+        old.group_key, old.output_type, old.makes, old.document_key, old.strategy, old.lineage_id, old.reviewer,
+        (select 1 + max(j.version)
+         from jobs j
+         where (j.parent_job_id, j.step_key, j.group_key) = (old.parent_job_id, old.step_key, old.group_key)),
+        old.priority, old.max_retries, old.is_test_job, _claim_position() + 1);
     insert into job_inputs (job, position, artifact, role, part, relevance)
-    -- What was condensed to fit is taken as it was before: it may be newer now.
+    -- A condensed input is replaced by the texts it was made from, which may have newer versions.
     with recursive read as (
         select i.* from job_inputs i where i.job = old.id
         union all
@@ -86,16 +114,18 @@ begin
         join _condensed c on c.artifact = read.artifact
         join job_inputs i on i.job = c.job_id
     )
-    select anew, read.position, coalesce(_newest_of(read.artifact), read.artifact), read.role, read.part, read.relevance
+    select new_job, read.position, coalesce(_newest_of(read.artifact), read.artifact), read.role, read.part,
+           read.relevance
     from read
     where not exists (select from _condensed c where c.artifact = read.artifact);
-    return anew;
+    return new_job;
 end
 $$;
 comment on function regenerate(uuid, text, text, uuid) is
-    'Writes one document of a session anew and returns the job; the old version is kept, and what was built on it is shown as stale.';
+    'Writes one document of a session anew and returns the job; the old version is kept, and what was built on it is '
+    'shown as stale.';
 
--- What stands now in the place of an artifact that was replaced; null when it was not.
+-- The newest version of an artifact that was replaced; null when it was not.
 create function _newest_of(artifact uuid) returns uuid
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -110,7 +140,8 @@ as $$
             limit 1)
     from resources r
     join jobs j on j.id = r.job_id and j.status = 'superseded'
-    where r.id = artifact and j.makes <> 'text' and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
+    where r.id = artifact and j.makes <> 'text'
+      and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
     union all
     -- A text is an answer itself, or was put together from several chunks.
     select (select newer.id
@@ -119,7 +150,8 @@ as $$
                 select c.id from contributions c where c.job_id = n.id and not c.is_part
                 union all
                 select r.id from resources r where r.job_id = n.id and r.resource_type = 'rendered_document') as newer
-            where n.parent_job_id = j.parent_job_id and n.step_key = j.step_key and n.group_key = j.group_key and n.status = 'completed'
+            where n.parent_job_id = j.parent_job_id and n.step_key = j.step_key and n.group_key = j.group_key
+              and n.status = 'completed'
             order by n.version desc, newer.id desc
             limit 1)
     from (select c.id, c.job_id from contributions c where c.id = artifact
@@ -128,8 +160,8 @@ as $$
     join jobs j on j.id = old.job_id and j.status = 'superseded' and j.makes = 'text'
 $$;
 
--- Called when jobs have completed: a new version that is there whole replaces the older ones. Of a document it is there when it is
--- rendered, of other JSON when it is assembled.
+-- Called when jobs have completed: a complete new version supersedes the older ones. A document is complete when it is
+-- rendered, other JSON when it is assembled.
 create function _replace_older(done uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -137,14 +169,17 @@ as $$
 begin
     perform _supersede(array(
         select older.id
-        from jobs anew
-        join jobs older on older.parent_job_id = anew.parent_job_id and older.step_key = anew.step_key and older.group_key = anew.group_key
-            and older.version < anew.version and older.status = 'completed'
-        where anew.id = any (done) and anew.version > 1 and anew.status = 'completed'
-          and case anew.makes
-                  when 'text' then exists (select from contributions c where c.job_id = anew.id and not c.is_part)
-                      or exists (select from resources r where r.job_id = anew.id and r.resource_type = 'rendered_document')
-                  when 'document' then anew.kind = 'render'
-                  else exists (select from resources r where r.job_id = anew.id and r.resource_type in ('header_context', 'assembled_json')) end));
+        from jobs newer
+        join jobs older on older.parent_job_id = newer.parent_job_id and older.step_key = newer.step_key
+            and older.group_key = newer.group_key and older.version < newer.version and older.status = 'completed'
+        where newer.id = any (done) and newer.version > 1 and newer.status = 'completed'
+          and case newer.makes
+                  when 'text' then exists (select from contributions c where c.job_id = newer.id and not c.is_part)
+                      or exists (
+                          select from resources r where r.job_id = newer.id and r.resource_type = 'rendered_document')
+                  when 'document' then newer.kind = 'render'
+                  else exists (
+                      select from resources r
+                      where r.job_id = newer.id and r.resource_type in ('header_context', 'assembled_json')) end));
 end
 $$;

@@ -73,15 +73,17 @@ as $$
       and p.prorettype <> 'trigger'::regtype
       and case
               when p.proname in (
-                  '_any_claimer_works', '_artifact_path', '_artifact_paths', '_breaker_threshold', '_check_recipe',
+                  '_any_claimer_works', '_artifact_paths', '_artifact_places', '_breaker_threshold', '_check_recipe',
                   '_claimer_key', '_claimer_lock_id', '_live_claimers', '_count_message_tokens', '_count_tokens', '_current_owner',
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
-                  '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template',
-                  '_failed_regeneration', '_files', '_has_fallback', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_planned_past',
-                  '_knit', '_measured_model', '_min_models', '_sleep', '_now', '_owner_of', '_plan_recipe', '_prices',
-                  '_project_readme', '_project_settings', '_ready_statuses', '_receipt', '_refuse_null',
-                  '_repair_json', '_retry_hint', '_seen_session', '_session_state', '_some', '_time_taken',
-                  '_undelivered', '_want_of_funds', '_worker_state') then true
+                  '_actual_usage', '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template', '_forecast_prices',
+                  '_past_lengths', '_past_runs', '_past_samples',
+                  '_failed_regeneration', '_has_fallback', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_current_xid',
+                  '_is_planned_past', '_job_counts',
+                  '_knit', '_measured_model', '_min_models', '_model_stages', '_now', '_owner_of', '_plan_recipe', '_prices',
+                  '_project_file_path', '_project_readme', '_project_settings', '_ready_statuses', '_receipt', '_refuse_null', '_register_waiter',
+                  '_repair_json', '_retry_hint', '_seen_session', '_session_state', '_sleep_until_change', '_step_progress', '_count_with_noun', '_time_taken',
+                  '_undelivered', '_unregister_waiter', '_want_of_funds', '_worker_state') then true
               when p.proname in (
                   '_append_partials', '_catalog', '_cooldowns', '_close_claimer', '_combine', '_document_jobs',
                   '_close_calls', '_close_lost_calls', '_cooldown_facts', '_delete_void_claims', '_due_sessions',

@@ -28,26 +28,27 @@ pgrx::pg_module_magic!(name, version);
 
 extension_sql_file!("../sql/bootstrap.sql", name = "bootstrap", bootstrap);
 extension_sql_file!(
-    "../sql/catalog.sql",
+    "../sql/schema/catalog.sql",
     name = "catalog",
     requires = [api::clock::_now, api::clock::_uuid_v7, api::identity::_is_shipping]
 );
+extension_sql_file!("../sql/schema/runs.sql", name = "runs", requires = ["catalog"]);
 extension_sql_file!(
-    "../sql/work.sql",
-    name = "work",
+    "../sql/schema/queue.sql",
+    name = "queue",
     requires = [
-        "catalog",
+        "runs",
         api::job::_job_statuses,
         api::job::_job_transitions,
         api::job::_job_kinds,
         api::job::_job_error_classes
     ]
 );
-extension_sql_file!("../sql/queue.sql", name = "queue", requires = ["work"]);
+extension_sql_file!("../sql/schema/deletion.sql", name = "deletion", requires = ["queue"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["queue", api::entry::_calling_role, api::identity::_has_jwt_identity]
+    requires = ["deletion", api::entry::_calling_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",
@@ -139,18 +140,25 @@ extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_end
 extension_sql_file!(
     "../sql/engine/work_queue.sql",
     name = "work_queue",
-    requires =
-        ["control", worker::claimer::_hold_claimer, worker::run_pending::_run_pending, worker::run_pending::_sleep]
+    requires = ["control", worker::claimer::_hold_claimer, worker::run_pending::_run_pending]
 );
-extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["work_queue"]);
+extension_sql_file!(
+    "../sql/wait.sql",
+    name = "wait",
+    requires = [
+        "work_queue",
+        worker::waiters::_register_waiter,
+        worker::waiters::_unregister_waiter,
+        worker::waiters::_sleep_until_change,
+        worker::waiters::_wake_waiters,
+        worker::waiters::_is_current_xid
+    ]
+);
+extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["wait"]);
 extension_sql_file!("../sql/refreeze.sql", name = "refreeze", requires = ["regenerate"]);
 extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["refreeze"]);
 extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["looking", api::explain::_explain]);
-extension_sql_file!(
-    "../sql/files.sql",
-    name = "files",
-    requires = ["explain", api::path::_artifact_path, api::path::_artifact_paths]
-);
+extension_sql_file!("../sql/files.sql", name = "files", requires = ["explain", api::path::_project_file_path]);
 extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
 extension_sql_file!(
     "../sql/health.sql",
@@ -164,6 +172,7 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["health"]);
+extension_sql_file!("../sql/self_check.sql", name = "self_check", requires = ["diagnosis"]);
 // Made by build.rs: the fingerprint of the schema, and what ships as data in sql/seed.
 include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);

@@ -1,8 +1,7 @@
--- Planning: what a plan job reads and writes. How far each model of its stage run has come and what there is to read goes to the
--- planner (core), which decides which steps are ready and which children they get; those are inserted with their inputs.
+-- Planning: reads the progress and the artifacts of many stage runs at once, and stores the children of their plans.
 --
--- All of it is for many plans at once, and runs under the locks of their sessions, so nothing ends between what is read and what
--- is decided; planning twice inserts nothing twice. It never calls a model.
+-- The planner (core) decides which steps are ready and which children they get. Runs under the locks of the sessions,
+-- so no job ends between reading and deciding. Planning twice inserts nothing twice. Never calls a model.
 
 -- The plans among these claimed jobs that are still claimed, with the facts that need no look at their stages. A plan
 -- without a seed prompt gets one before it is planned; one that has planned steps has had it.
@@ -37,7 +36,7 @@ begin
 end
 $$;
 
--- How far each model of these stage runs has come, as the planner wants to know it.
+-- The progress of each model in these stage runs, for the planner.
 create function _plan_progress(run_ids uuid[])
     returns table (stage_run_id uuid, model text, status text, planned text[], unfinished text[])
     language plpgsql
@@ -85,99 +84,108 @@ as $$
            where origin.id = lineage and origin.stage_run_id <> reader and not plans ? origin.parent_job_id::text))
 $$;
 
--- The artifacts that steps of these stage runs may take, by the types their inputs name: those of completed steps of the
--- stage run, those of earlier stages from the newest iteration in which the stage completed and asked their model, and
--- texts of project and stage. Answers and what is made of them in JSON are looked at only where there can be any.
-create function _plan_sources(run_ids uuid[], types text[], with_answers boolean, with_json boolean)
-    returns table (stage_run_id uuid, id uuid, json_id uuid, type text, stage text, document_key text, model text,
-                   lineage_id uuid, reviewer text, is_previous boolean)
-    language plpgsql
-    security definer
+-- A stage run, and a stage and iteration whose artifacts it reads. In a further iteration plans are the ids of the plan
+-- jobs whose artifacts it reads; else plans is null, and it reads all of them.
+create type _plan_read as (
+    reader uuid, session_id uuid, stage text, iteration integer, is_previous boolean, plans jsonb
+);
+
+-- An artifact that a step of a stage run may take.
+create type _plan_source as (
+    stage_run_id uuid, id uuid, json_id uuid, type text, stage text, document_key text, model text, lineage_id uuid,
+    reviewer text, is_previous boolean
+);
+
+-- The stages and iterations that these stage runs read: their own, and those of the other stages that completed.
+create function _plan_reads(run_ids uuid[]) returns _plan_read[]
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-declare
-    -- Each stage run with the runs it reads from, as columns.
-    readers    uuid[];
-    of_session uuid[];
-    stages     text[];
-    iterations integer[];
-    previous   boolean[];
-    -- In a further iteration the plans that it reads, else null.
-    plans      jsonb[];
-    -- What a model has not finished is not offered, not even in part.
-    unfinished text[];
 begin
-    if with_answers then
-        unfinished := array(
-            select u.parent_job_id || ' ' || u.step_key
-            from steps_under_way u
-            where u.stage_run_id = any (run_ids) and u.unfinished > 0);
-        select array_agg(read.reader), array_agg(read.session_id), array_agg(read.stage), array_agg(read.iteration),
-               array_agg(read.is_previous), array_agg(read.plans)
-        into readers, of_session, stages, iterations, previous, plans
-        from (
-            select r.id as reader, r.session_id, r.stage, r.iteration, false as is_previous, null::jsonb as plans
-            from stage_runs r where r.id = any (run_ids)
-            union all
-            select r.id, r.session_id, e.stage, e.iteration, false, null
-            from stage_runs r
-            join stage_runs e on e.session_id = r.session_id and e.stage <> r.stage and e.iteration = 1
-            where r.id = any (run_ids) and r.iteration = 1 and e.status = 'completed'
-            union all
-            -- What stood before this iteration is offered besides, to those who ask for it.
-            select distinct r.id, r.session_id, earlier.stage, earlier.iteration, earlier.is_previous,
-                   jsonb_agg(earlier.root) over (partition by r.id, earlier.is_previous)
-            from stage_runs r
-            cross join lateral _plans_read(r) as earlier
-            where r.id = any (run_ids) and r.iteration > 1
-        ) as read;
-        return query
-            select read.reader, c.id, null::uuid, c.output_type, c.stage, c.document_key, c.model, c.lineage_id, c.reviewer, read.is_previous
-            from unnest(readers, of_session, stages, iterations, previous, plans)
-                as read(reader, session_id, stage, iteration, is_previous, plans)
-            join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
-            join jobs j on j.id = c.job_id and j.status = 'completed'
-            join jobs root on root.id = j.parent_job_id
-            where c.output_type = any (types) and not c.is_part and c.mime_type = 'text/markdown'
-              -- A model that failed is left out whole: half of its work would leave the other models with half of their inputs.
-              and case when j.stage_run_id = read.reader
-                       then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
-                            and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
-                       else root.status = 'completed'
-                            and (read.plans is null or _is_read(
-                                read.plans, root.id, c.lineage_id, read.reader, read.is_previous)) end;
-    end if;
-    if with_json or (with_answers and exists (
-            select from unnest(of_session, stages, iterations) as read(session_id, stage, iteration)
-            join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
-                and r.resource_type in ('header_context', 'assembled_json', 'rendered_document'))) then
-        return query
-            -- Of an answer in JSON: its header, its document in the newest version, or the JSON itself where it stays JSON; of a text in
-            -- several chunks the whole.
-            select made.reader, made.id, made.source_resource_id, made.output_type, made.stage,
-                   made.document_key, made.model, made.lineage_id, made.reviewer, made.is_previous
-            from (
-                select distinct on (read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key)
-                       read.reader, read.is_previous, r.id, r.source_resource_id, r.output_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer
-                from unnest(readers, of_session, stages, iterations, previous, plans)
-                    as read(reader, session_id, stage, iteration, is_previous, plans)
-                join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
-                    and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
-                join jobs j on j.id = r.job_id and j.status = 'completed'
-                join jobs root on root.id = j.parent_job_id
-                where r.output_type = any (types)
-                  and case when j.stage_run_id = read.reader
-                           then root.status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
-                                and j.parent_job_id || ' ' || j.step_key <> all (unfinished)
-                           else root.status = 'completed'
-                                and (read.plans is null or _is_read(
-                                    read.plans, root.id, r.lineage_id, read.reader, read.is_previous)) end
-                order by read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key,
-                         (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc
-            ) as made;
-    end if;
+    return array(
+        select row(r.id, r.session_id, r.stage, r.iteration, false, null)::_plan_read
+        from stage_runs r
+        where r.id = any (run_ids)
+        union all
+        select row(r.id, r.session_id, e.stage, e.iteration, false, null)::_plan_read
+        from stage_runs r
+        join stage_runs e on e.session_id = r.session_id and e.stage <> r.stage and e.iteration = 1
+        where r.id = any (run_ids) and r.iteration = 1 and e.status = 'completed'
+        union all
+        -- The artifacts from before this iteration are offered besides, to inputs that ask for them.
+        select distinct row(r.id, r.session_id, earlier.stage, earlier.iteration, earlier.is_previous,
+                            jsonb_agg(earlier.root) over (partition by r.id, earlier.is_previous))::_plan_read
+        from stage_runs r
+        cross join lateral _plans_read(r) as earlier
+        where r.id = any (run_ids) and r.iteration > 1);
+end
+$$;
+
+-- Whether an artifact of a completed job is offered to a reader. Steps that the reader's models have not finished are
+-- left out, and so is a model that failed: half of its work would leave the other models with half of their inputs.
+create function _is_offered(job jobs, root jobs, lineage uuid, read _plan_read, unfinished text[]) returns boolean
+    language sql stable
+    return case
+        when (job).stage_run_id = (read).reader
+            then (root).status not in ('failed', 'retry_loop_failed', 'cancelled', 'superseded')
+                 and (job).parent_job_id || ' ' || (job).step_key <> all (unfinished)
+        else (root).status = 'completed'
+             and ((read).plans is null
+                  or _is_read((read).plans, (root).id, lineage, (read).reader, (read).is_previous)) end;
+
+-- Answers that are texts themselves.
+create function _answer_sources(reads _plan_read[], types text[], unfinished text[]) returns setof _plan_source
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
     return query
-        select run.id, r.id, null::uuid, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer, false
+        select read.reader, c.id, null::uuid, c.output_type, c.stage, c.document_key, c.model, c.lineage_id,
+               c.reviewer, read.is_previous
+        from unnest(reads) as read
+        join contributions c on (c.session_id, c.stage, c.iteration) = (read.session_id, read.stage, read.iteration)
+        join jobs j on j.id = c.job_id and j.status = 'completed'
+        join jobs root on root.id = j.parent_job_id
+        where c.output_type = any (types) and not c.is_part and c.mime_type = 'text/markdown'
+          and _is_offered(j, root, c.lineage_id, read, unfinished);
+end
+$$;
+
+-- Texts made from answers: of an answer in JSON the header, the newest version of its document, or the JSON itself
+-- where it stays JSON; of a text in several chunks the whole.
+create function _made_sources(reads _plan_read[], types text[], unfinished text[]) returns setof _plan_source
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return query
+        select made.reader, made.id, made.source_resource_id, made.output_type, made.stage, made.document_key,
+               made.model, made.lineage_id, made.reviewer, made.is_previous
+        from (
+            select distinct on (read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key)
+                   read.reader, read.is_previous, r.id, r.source_resource_id, r.output_type, r.stage, r.document_key,
+                   r.model, r.lineage_id, r.reviewer
+            from unnest(reads) as read
+            join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
+                and r.resource_type in ('header_context', 'assembled_json', 'rendered_document')
+            join jobs j on j.id = r.job_id and j.status = 'completed'
+            join jobs root on root.id = j.parent_job_id
+            where r.output_type = any (types) and _is_offered(j, root, r.lineage_id, read, unfinished)
+            order by read.reader, read.is_previous, j.parent_job_id, j.step_key, j.group_key,
+                     (r.resource_type = 'rendered_document') desc, r.version desc, r.id desc) as made;
+end
+$$;
+
+-- Texts that no job wrote: those of the project, those of the stage run, and feedback. Feedback belongs to the stage it
+-- is about: a reader of that stage and iteration reads the feedback given then.
+create function _given_sources(run_ids uuid[], reads _plan_read[], types text[]) returns setof _plan_source
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    return query
+        select run.id, r.id, null::uuid, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer,
+               false
         from stage_runs run
         join sessions s on s.id = run.session_id
         join resources r on r.project_id = s.project_id and r.resource_type = any (types)
@@ -186,20 +194,50 @@ begin
                or (r.resource_type <> 'user_feedback' and r.session_id = s.id and r.iteration = run.iteration
                    and (r.stage = run.stage or r.resource_type <> 'seed_prompt')))
         union all
-        -- Feedback goes with the stage it is on: who reads that in an iteration reads what was said of it then.
-        select read.reader, r.id, null, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer, read.is_previous
-        from unnest(readers, of_session, stages, iterations, previous) as read(reader, session_id, stage, iteration, is_previous)
+        select read.reader, r.id, null, r.resource_type, r.stage, r.document_key, r.model, r.lineage_id, r.reviewer,
+               read.is_previous
+        from unnest(reads) as read
         join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
             and r.resource_type = 'user_feedback' and r.job_id is null
         where r.resource_type = any (types);
 end
 $$;
 
+-- The artifacts that steps of these stage runs may take, by the types their inputs name. Answers, and texts made from
+-- them, are read only where there can be any.
+create function _plan_sources(run_ids uuid[], types text[], with_answers boolean, with_json boolean)
+    returns setof _plan_source
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    reads      _plan_read[];
+    unfinished text[];
+begin
+    if with_answers then
+        reads := _plan_reads(run_ids);
+        unfinished := array(
+            select u.parent_job_id || ' ' || u.step_key
+            from steps_under_way u
+            where u.stage_run_id = any (run_ids) and u.unfinished > 0);
+        return query select * from _answer_sources(reads, types, unfinished);
+    end if;
+    if with_json or (with_answers and exists (
+            select from unnest(reads) as read
+            join resources r on (r.session_id, r.stage, r.iteration) = (read.session_id, read.stage, read.iteration)
+                and r.resource_type in ('header_context', 'assembled_json', 'rendered_document'))) then
+        return query select * from _made_sources(reads, types, unfinished);
+    end if;
+    return query select * from _given_sources(run_ids, reads, types);
+end
+$$;
+
 -- The children that were planned, one element of each array a child; one that exists already is left as it is.
 create function _plan_children(
-    ids uuid[], roots uuid[], step_keys text[], output_types text[], group_keys text[], document_keys text[], lineages uuid[],
-    reviewers text[], made text[], strategies text[], queue_positions bigint[], input_jobs uuid[], positions integer[], artifacts uuid[], roles text[], parts text[],
-    relevances double precision[]
+    ids uuid[], roots uuid[], step_keys text[], output_types text[], group_keys text[], document_keys text[],
+    lineages uuid[], reviewers text[], made text[], strategies text[], queue_positions bigint[], input_jobs uuid[],
+    positions integer[], artifacts uuid[], roles text[], parts text[], relevances double precision[]
 ) returns void
     language plpgsql
     security definer
@@ -209,12 +247,16 @@ declare
     inserted uuid[];
 begin
     with child as (
-        insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, document_key,
-                          lineage_id, reviewer, makes, strategy, priority, max_retries, is_test_job, queue_position)
-        select c.id, root.session_id, root.stage_run_id, root.id, 'execute', c.step_key, root.model, c.group_key, c.output_type,
-               c.document_key, c.lineage_id, c.reviewer, c.makes, c.strategy, root.priority, root.max_retries, root.is_test_job, c.queue_position
-        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made, strategies, queue_positions)
-            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, strategy, queue_position)
+        insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type,
+                          document_key, lineage_id, reviewer, makes, strategy, priority, max_retries, is_test_job,
+                          queue_position)
+        select c.id, root.session_id, root.stage_run_id, root.id, 'execute', c.step_key, root.model, c.group_key,
+               c.output_type, c.document_key, c.lineage_id, c.reviewer, c.makes, c.strategy, root.priority,
+               root.max_retries, root.is_test_job, c.queue_position
+        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made,
+                    strategies, queue_positions)
+            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, strategy,
+                 queue_position)
         join jobs root on root.id = c.root
         order by c.queue_position
         on conflict do nothing
@@ -223,7 +265,8 @@ begin
     select array_agg(child.id) into inserted from child;
     insert into job_inputs (job, position, artifact, role, part, relevance)
     select input.*
-    from unnest(input_jobs, positions, artifacts, roles, parts, relevances) as input(job, position, artifact, role, part, relevance)
+    from unnest(input_jobs, positions, artifacts, roles, parts, relevances)
+        as input(job, position, artifact, role, part, relevance)
     where cardinality(inserted) = cardinality(ids) or input.job = any (inserted);
     update sessions s
     set last_position = lined_up.queue_position
@@ -268,7 +311,8 @@ as $$
 begin
     perform _refuse_null('recipe', plan.recipe is null);
     perform _refuse_null('sources', plan.sources is null);
-    perform _refuse_null('models', coalesce(cardinality(plan.models), 0) = 0 or array_position(plan.models, null) is not null);
+    perform _refuse_null('models', coalesce(cardinality(plan.models), 0) = 0
+                                   or array_position(plan.models, null) is not null);
     return query
         select c.step_key, c.model, c.group_key, c.lineage_id, c.reviewer, c.inputs
         from jsonb_to_recordset(_plan_recipe(plan.recipe, plan.recipe ->> 'stage', plan.sources, plan.models))
@@ -276,4 +320,5 @@ begin
 end
 $$;
 comment on function plan(jsonb, jsonb, text[]) is
-    'The jobs a recipe would become over these sources ({id, type, stage, document_key, model, lineage_id, reviewer}) and models; nothing is stored.';
+    'The jobs a recipe would become over these sources ({id, type, stage, document_key, model, lineage_id, reviewer}) '
+    'and models; nothing is stored.';

@@ -168,7 +168,7 @@ begin
         else
             perform _notify(
                 closed.session_id, null, 'stage_completed', format('%s is complete', closed.stage),
-                concat(_some(closed.delivered, 'model'), ' delivered',
+                concat(_count_with_noun(closed.delivered, 'model'), ' delivered',
                        '; ' || array_to_string(closed.missing, ', ') || ' did not', '.'),
                 jsonb_strip_nulls(jsonb_build_object(
                     'stage', closed.stage, 'iteration', closed.iteration, 'models', closed.delivered,

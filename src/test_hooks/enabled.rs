@@ -1,14 +1,17 @@
-//! The hooks of a test build. Nothing here runs unless a superuser has set one of the two settings.
+//! The hooks of a test build. Nothing here runs unless a superuser has set one of the settings.
 
 use crate::worker::database_worker::{is_worker, report_activity};
 use crate::worker::signals;
 use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use std::ffi::CString;
+use std::time::Duration;
 
 /// How far the clock of SQL is moved, in seconds.
 static CLOCK_OFFSET: GucSetting<f64> = GucSetting::<f64>::new(0.0);
 /// Where the worker stops and waits, so that a test can kill it there.
 static STOP_AT: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+/// How often a registered waiter checks the state of its session, in milliseconds; -1 for the default.
+static WAIT_POLL_MS: GucSetting<i32> = GucSetting::<i32>::new(-1);
 
 /// Defines the settings of the hooks.
 pub(crate) fn define_settings() {
@@ -30,6 +33,21 @@ pub(crate) fn define_settings() {
         GucContext::Sighup,
         GucFlags::NO_SHOW_ALL,
     );
+    GucRegistry::define_int_guc(
+        c"dialectic.wait_poll_ms",
+        c"How often a registered waiter checks the state of its session.",
+        c"For tests only.",
+        &WAIT_POLL_MS,
+        -1,
+        i32::MAX,
+        GucContext::Suset,
+        GucFlags::NO_SHOW_ALL,
+    );
+}
+
+/// How often a registered waiter checks the state of its session.
+pub(crate) fn wait_poll_interval(default: Duration) -> Duration {
+    u64::try_from(WAIT_POLL_MS.get()).map_or(default, Duration::from_millis)
 }
 
 /// The offset of the clock, in microseconds.

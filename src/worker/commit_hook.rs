@@ -1,9 +1,9 @@
-//! What a transaction has to tell the worker, and when: at its commit, never before, and not at all when it aborts.
+//! What a transaction has to tell other processes, and when: at its commit, never before, and not at all when it aborts.
 //!
 //! Jobs that became ready, claims that were taken away, an extension that came or went, a database that is being
-//! dropped. One callback a process and one at the very end of a commit; what they do cannot fail.
+//! dropped; and to the backends in `wait`, that a session may have changed. One callback a process and one at the very end of a commit; what they do cannot fail.
 
-use crate::worker::shmem;
+use crate::worker::{shmem, waiters};
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use std::cell::Cell;
@@ -15,6 +15,8 @@ struct Saying {
     /// The lowest position of the jobs that became ready.
     first_position: i64,
     revoked: bool,
+    /// Jobs moved or sessions changed: backends that wait for a session check it.
+    wakes_waiters: bool,
     drops: Option<u32>,
     /// What the worker has found out about the line.
     floor: Option<i64>,
@@ -26,7 +28,8 @@ impl Default for Saying {
     }
 }
 
-const NOTHING: Saying = Saying { work: false, first_position: i64::MAX, revoked: false, drops: None, floor: None };
+const NOTHING: Saying =
+    Saying { work: false, first_position: i64::MAX, revoked: false, wakes_waiters: false, drops: None, floor: None };
 
 thread_local! {
     static SAYING: Cell<Saying> = const { Cell::new(NOTHING) };
@@ -86,7 +89,10 @@ fn say(add: impl FnOnce(&mut Saying)) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn on_transaction_end(event: pg_sys::XactEvent::Type, _arg: *mut core::ffi::c_void) {
-    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PRE_PREPARE};
+    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PRE_PREPARE, XACT_EVENT_PREPARE};
+    if [XACT_EVENT_COMMIT, XACT_EVENT_ABORT, XACT_EVENT_PREPARE].contains(&event) {
+        waiters::on_transaction_end(event == XACT_EVENT_COMMIT);
+    }
     match event {
         XACT_EVENT_COMMIT => {
             let saying = SAYING.take();
@@ -130,6 +136,9 @@ unsafe extern "C-unwind" fn on_release(
     if saying.work || saying.revoked {
         shmem::notify(database(), saying.first_position, saying.work, saying.revoked);
     }
+    if saying.wakes_waiters {
+        waiters::wake(database());
+    }
     if let Some(database) = saying.drops {
         shmem::give_up(database);
     }
@@ -149,6 +158,11 @@ pub(crate) fn _notify_worker(first_position: Option<i64>, revoked: bool) {
         saying.first_position = saying.first_position.min(first_position.unwrap_or(i64::MAX));
         saying.revoked |= revoked && !super::database_worker::is_worker();
     });
+}
+
+/// At commit the backends that wait for a session of this database check its state.
+pub(crate) fn wake_waiters_at_commit() {
+    say(|saying| saying.wakes_waiters = true);
 }
 
 /// The lowest queue position at which a claim has to look. A job that this transaction itself has made ready is not in

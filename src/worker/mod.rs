@@ -18,6 +18,7 @@ pub(crate) mod schema;
 pub(crate) mod session_settings;
 pub(crate) mod shmem;
 pub(crate) mod signals;
+pub(crate) mod waiters;
 
 use pgrx::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};

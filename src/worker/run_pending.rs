@@ -1,7 +1,7 @@
-//! Working the queue in the connection of whoever asks: `run_pending`, and the nap of `wait`.
+//! Works the queue in the connection of the caller: `run_pending`.
 //!
-//! Both are procedures, for only a procedure may commit: between turns nothing is held, neither a lock nor a snapshot.
-//! They wait on the latch of the process, so that Ctrl-C, time-outs and barriers are answered at once.
+//! A procedure, because only a procedure may commit: between cycles it holds neither a lock nor a snapshot. It sleeps
+//! on the latch of the process, so that Ctrl-C, timeouts and barriers are answered at once.
 
 use crate::error::{Error, Problem};
 use crate::store::{claim, schema};
@@ -112,13 +112,13 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
 }
 
 /// The transactions of a procedure.
-struct Procedure {
-    fcinfo: pg_sys::FunctionCallInfo,
+pub(super) struct Procedure {
+    pub(super) fcinfo: pg_sys::FunctionCallInfo,
 }
 
 impl Procedure {
     /// Whether whoever called lets the procedure commit.
-    fn may_commit(&self) -> bool {
+    pub(super) fn may_commit(&self) -> bool {
         // SAFETY: the server passes a CallContext to a procedure, and says in it whether it may commit.
         unsafe {
             let context = (*self.fcinfo).context;
@@ -130,7 +130,7 @@ impl Procedure {
     }
 
     /// Commits, and so lets go of every snapshot.
-    fn commit(&self) {
+    pub(super) fn commit(&self) {
         // SAFETY: only called where the procedure may commit.
         unsafe {
             if pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32) == pg_sys::SPI_OK_CONNECT as i32 {
@@ -201,17 +201,4 @@ fn subtransaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Probl
         Err(Problem::from(cause))
     })
     .execute()
-}
-
-/// Returns after so many milliseconds; where it may, it commits before.
-#[pg_extern(sql = "create procedure _sleep(milliseconds integer) language c as 'MODULE_PATHNAME', '_sleep_wrapper';")]
-fn _sleep(milliseconds: i32, fcinfo: pg_sys::FunctionCallInfo) {
-    let procedure = Procedure { fcinfo };
-    if procedure.may_commit() {
-        procedure.commit();
-    }
-    let until = Instant::now() + Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0));
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
-        signals::wait(Some(left), None);
-    }
 }

@@ -7,6 +7,7 @@
 
 use crate::worker::hold_up::ShownHoldUp;
 use crate::worker::in_flight::KINDS;
+use crate::worker::waiters::Waiters;
 use dialectic_core::histogram::Histogram;
 use pgrx::pg_sys;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -77,9 +78,10 @@ const EMPTY: Slot = Slot {
     hold_up_count: 0,
 };
 
-struct Shmem {
+pub(super) struct Shmem {
     launcher: *mut pg_sys::Latch,
     slots: [Slot; SLOTS],
+    pub(super) waiters: Waiters,
 }
 
 static SHMEM: AtomicPtr<Shmem> = AtomicPtr::new(std::ptr::null_mut());
@@ -100,7 +102,7 @@ pub(crate) fn set_up() {
     unsafe {
         let mut found = false;
         let shmem: *mut Shmem = pg_sys::ShmemInitStruct(NAME.as_ptr(), size_of::<Shmem>(), &mut found).cast();
-        shmem.write(Shmem { launcher: std::ptr::null_mut(), slots: [EMPTY; SLOTS] });
+        shmem.write(Shmem { launcher: std::ptr::null_mut(), slots: [EMPTY; SLOTS], waiters: Waiters::EMPTY });
         LOCK.store(&raw mut (*pg_sys::GetNamedLWLockTranche(NAME.as_ptr())).lock, Ordering::Relaxed);
         SHMEM.store(shmem, Ordering::Relaxed);
     }
@@ -111,7 +113,14 @@ pub(crate) fn is_set_up() -> bool {
     !SHMEM.load(Ordering::Relaxed).is_null()
 }
 
-fn with<T>(work: impl FnOnce(&mut Shmem) -> T) -> Option<T> {
+/// The table of waiters, for what it lets read without the lock.
+pub(super) fn waiters() -> Option<&'static Waiters> {
+    let shmem = SHMEM.load(Ordering::Relaxed);
+    // SAFETY: shared memory lives as long as the process; other processes change the table under the lock.
+    (!shmem.is_null()).then(|| unsafe { &(*shmem).waiters })
+}
+
+pub(super) fn with<T>(work: impl FnOnce(&mut Shmem) -> T) -> Option<T> {
     let (shmem, lock) = (SHMEM.load(Ordering::Relaxed), LOCK.load(Ordering::Relaxed));
     if shmem.is_null() {
         return None;
@@ -145,12 +154,12 @@ impl Shmem {
     }
 
     fn call_launcher(&self) {
-        ring(self.launcher);
+        set_latch(self.launcher);
     }
 }
 
 /// Latches are in shared memory, and their owners take them off the shmem before they go.
-fn ring(latch: *mut pg_sys::Latch) {
+pub(super) fn set_latch(latch: *mut pg_sys::Latch) {
     if !latch.is_null() {
         // SAFETY: as above; the caller holds the lock of the shmem.
         unsafe { pg_sys::SetLatch(latch) };
@@ -169,7 +178,7 @@ pub(crate) fn notify(database: u32, first_position: i64, work: bool, revoked: bo
         slot.notice.work |= work;
         slot.notice.revoked |= revoked;
         match slot.state {
-            State::Served if !told => ring(slot.latch),
+            State::Served if !told => set_latch(slot.latch),
             State::Wanted | State::Fallen | State::Refused => shmem.call_launcher(),
             _ => {}
         }
@@ -184,7 +193,7 @@ pub(crate) fn ask_to_leave(database: u32) {
             if slot.latch.is_null() {
                 slot.state = State::Held;
             }
-            ring(slot.latch);
+            set_latch(slot.latch);
         }
     });
 }

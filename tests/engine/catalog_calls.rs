@@ -285,3 +285,27 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
         refused_with(&mut client, "select dialectic.render_prompt($1, '{}')", &[name], "22023", "unknown variable");
     }
 }
+
+#[test]
+fn leaf_functions_are_inlined() {
+    let database = Database::new();
+    let mut client = database.connect();
+    for (function, call) in [
+        ("_dollars", "_dollars(c.cost)"),
+        ("_count_with_noun", "_count_with_noun(c.cost, 'dollar')"),
+        ("_cost", "_cost(c.prices, c.input_tokens, c.cached_tokens, 0, c.output_tokens, 0)"),
+        ("_min_models", "_min_models()"),
+        ("_key_of", "_key_of(j)"),
+    ] {
+        let plan: Vec<String> = column(
+            &mut client,
+            &format!(
+                "explain (verbose, costs off) select dialectic.{call} from dialectic.model_calls c \
+                 join dialectic.jobs j on j.id = c.job_id"
+            ),
+            &[],
+        );
+        let output = plan.iter().find(|line| line.contains("Output:")).expect("the output of the plan");
+        assert!(!output.contains(&format!("dialectic.{function}(")), "{output}");
+    }
+}

@@ -77,8 +77,8 @@ fn no_table_and_no_view_shows_a_row_of_another_owner() {
         with_traces += i64::from(all > 0);
     }
     // projects, sessions, stage_runs, jobs, job_inputs, contributions, resources, model_calls, notifications, and the views
-    // documents, usage and _artifacts.
-    assert_eq!(with_traces, 12);
+    // documents, usage, _artifacts and _newest_documents.
+    assert_eq!(with_traces, 13);
 }
 
 #[test]

@@ -76,3 +76,59 @@ fn failed_regeneration_is_over_when_a_later_one_delivered() {
         client.execute("call dialectic.wait($1)", &[&session]).unwrap_or_else(|error| panic!("{again}: {error:?}"));
     }
 }
+
+/// How often `wait` has checked the state of a session in this connection.
+fn state_checks(client: &mut Client) -> i64 {
+    client.batch_execute("select pg_stat_force_next_flush()").expect("a flush of the statistics");
+    one(
+        client,
+        "select coalesce(sum(calls), 0)::bigint from pg_stat_user_functions where funcname = '_session_state'",
+        &[],
+    )
+}
+
+#[test]
+fn wait_with_nothing_happening_checks_rarely() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session = generated(&mut client, &["sim-a"]);
+    client.batch_execute("set track_functions = 'all'").expect("track_functions");
+    let seconds = 2;
+    let wait = format!("call dialectic.wait($1, '{seconds} s')");
+    refused_with(&mut client, &wait, &[&session], "57014", &session.to_string());
+    // Where the library is preloaded a commit would wake the waiter, so it polls only once a second.
+    let most = if preloaded() { seconds + 2 } else { 10 * seconds + 2 };
+    let checks = state_checks(&mut client);
+    assert!((2..=most).contains(&checks), "{checks} checks in {seconds} s");
+}
+
+#[test]
+fn wait_finds_its_own_uncommitted_change_behind_an_older_open_transaction() {
+    let database = Database::by_hand();
+    let (mut older, mut client) = (database.connect(), database.connect());
+    let session = generated(&mut client, &["sim-a"]);
+    // The xid of the change is higher than the highest xid of the snapshot, because an older one is still open.
+    older.batch_execute("begin; select pg_current_xact_id()").expect("an older transaction");
+    client.batch_execute("begin; select pg_current_xact_id(); savepoint inner_one").expect("begin");
+    client.execute("select dialectic.cancel($1)", &[&session]).expect("cancel");
+    let error = refused_with(&mut client, "call dialectic.wait($1)", &[&session], "55000", &session.to_string());
+    assert!(error.hint().is_some_and(|hint| hint.contains("COMMIT")), "{error:?}");
+    client.batch_execute("rollback").expect("rollback");
+}
+
+#[test]
+fn only_xids_of_the_open_transaction_are_current() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    client.batch_execute("begin; select pg_current_xact_id()").expect("a transaction");
+    let current = "select dialectic._is_current_xid($1::text::xid)";
+    let own: String = one(&mut client, "select pg_current_xact_id()::xid::text", &[]);
+    assert!(one::<bool>(&mut client, current, &[&own]));
+    // Frozen, before and after the own one, and from before the counter wrapped.
+    let xid: u32 = own.parse().expect("an xid");
+    for other in [0, 1, 2, 3, xid - 1, xid + 1, xid + (1 << 31), u32::MAX] {
+        assert!(!one::<bool>(&mut client, current, &[&other.to_string()]), "{other}");
+    }
+    client.batch_execute("rollback").expect("rollback");
+    assert!(!one::<bool>(&mut client, current, &[&own]), "after its end");
+}

@@ -3,6 +3,7 @@
 load 'pg_dialectic';
 show dialectic.clock_offset;
 show dialectic.stop_at;
+show dialectic.wait_poll_ms;
 set dialectic.clock_offset = 3600;
 set dialectic.stop_at = 'claimed';
 select dialectic.add_model('hooked', 'simulator', settings => '{"panic": true}');

@@ -1,4 +1,4 @@
--- What can be run and with what: settings, providers, references to their secrets, models, prompts, domains, processes.
+-- The catalog: settings, providers, references to their secrets, models, prompts, domains, processes.
 --
 -- What ships is never updated in place. A row that a user defines stands beside the shipped one and wins over it (the
 -- views that begin with "_current_" choose), and only such rows are dumped. Nothing here moves work.
@@ -10,7 +10,8 @@ create table configuration (
     is_shipped  boolean not null default _is_shipping(),
     primary key (key, is_shipped)
 );
-comment on table configuration is 'Settings: a row set by set_config wins over the shipped row of the same key; read them with get_config.';
+comment on table configuration is
+    'Settings: a row set by set_config wins over the shipped row of the same key; read them with get_config.';
 
 create table providers (
     name                text        not null check (name ~ '^[a-z0-9][a-z0-9._:/-]{0,99}$'),
@@ -25,7 +26,9 @@ create table providers (
     primary key (name, is_shipped)
 );
 comment on table providers is 'Where models are called: the wire format, the address and the limits of each provider.';
-comment on column providers.settings is 'How it is spoken to: headers, what is appended to every address, time limits, the largest response. Everybody who was granted anything reads it: no secret belongs here.';
+comment on column providers.settings is
+    'How it is spoken to: headers, what is appended to every address, time limits, the largest response. Everybody '
+    'who was granted anything reads it: no secret belongs here.';
 
 create table secrets (
     provider   text        not null,
@@ -34,7 +37,9 @@ create table secrets (
     is_shipped boolean     not null default _is_shipping(),
     primary key (provider, is_shipped)
 );
-comment on table secrets is 'Where the secret of each provider is found; never a secret itself. Readable by nobody but the owner of the extension.';
+comment on table secrets is
+    'Where the secret of each provider is found; never a secret itself. Readable by nobody but the owner of the '
+    'extension.';
 comment on column secrets.reference is 'env:NAME or file:/path, resolved at the moment of a call and never earlier.';
 
 create table models (
@@ -65,7 +70,9 @@ create table token_ratios (
     samples    integer          not null check (samples >= 0),
     changed_at timestamptz      not null default _now()
 );
-comment on table token_ratios is 'How many tokens of a model are one of o200k_base, learned from what its provider reports; none for models that are counted exactly.';
+comment on table token_ratios is
+    'How many tokens of a model are one of o200k_base, learned from what its provider reports; none for models that '
+    'are counted exactly.';
 comment on column token_ratios.samples is 'From how many calls it was learned.';
 
 comment on table models is 'Models by the name that recipes and sessions use. Prices are in USD per million tokens.';
@@ -73,10 +80,12 @@ comment on column models.context_window is 'The most tokens that it reads.';
 comment on column models.cached_price is 'Of what is read from the cache of the provider; null: as input_price.';
 comment on column models.cache_write_price is 'Of what is read and written into that cache; null: as input_price.';
 comment on column models.reasoning_price is 'Of what it thought and nobody sees; null: as output_price.';
-comment on column models.max_concurrency is 'A limit of its own within those of its provider, as are those per minute; null: none.';
+comment on column models.max_concurrency is
+    'A limit of its own within those of its provider, as are those per minute; null: none.';
 comment on column models.fallback is 'Another model that answers in its place when its provider cannot.';
 comment on column models.kind is 'chat writes texts; embedding queue_positions them into vectors.';
-comment on column models.settings is 'What differs between models; for simulator models the faults and the latency they show.';
+comment on column models.settings is
+    'What differs between models; for simulator models the faults and the latency they show.';
 
 create table provider_cooldowns (
     provider      text        not null,
@@ -88,12 +97,17 @@ create table provider_cooldowns (
     changed_at    timestamptz not null default _now(),
     primary key (provider, model)
 );
-comment on table provider_cooldowns is 'Providers that may not be called now: throttled or failing until free_at, or paused until their configuration is mended.';
+comment on table provider_cooldowns is
+    'Providers that may not be called now: throttled or failing until free_at, or paused until their configuration is'
+    ' mended.';
 comment on column provider_cooldowns.free_at is 'Before this nobody calls.';
 comment on column provider_cooldowns.paused_reason is 'What has to be mended first; nobody calls before.';
 comment on column provider_cooldowns.model is 'The one model that is meant; empty for all of the provider.';
-comment on column provider_cooldowns.failures is 'How often in a row the provider failed; from the fifth on it is left alone for a while, then tried with one call.';
-comment on column provider_cooldowns.throttles is 'How often in a row the provider asked for patience; without a time of its own each doubles the wait.';
+comment on column provider_cooldowns.failures is
+    'How often in a row the provider failed; from the fifth on it is left alone for a while, then tried with one '
+    'call.';
+comment on column provider_cooldowns.throttles is
+    'How often in a row the provider asked for patience; without a time of its own each doubles the wait.';
 
 create table prompt_templates (
     name       text        not null check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
@@ -103,7 +117,8 @@ create table prompt_templates (
     is_shipped boolean     not null default _is_shipping(),
     primary key (name, is_shipped, version)
 );
-comment on table prompt_templates is 'Prompt templates (minijinja), every version; a session keeps those it started with.';
+comment on table prompt_templates is
+    'Prompt templates (minijinja), every version; a session keeps those it started with.';
 
 create table document_templates (
     key        text        not null check (key ~ '^[a-z][a-z0-9_]{0,62}$'),
@@ -113,7 +128,9 @@ create table document_templates (
     is_shipped boolean     not null default _is_shipping(),
     primary key (key, is_shipped, version)
 );
-comment on table document_templates is 'How the answer for a document key is laid out in Markdown (minijinja), every version; a key without one is laid out by its own shape.';
+comment on table document_templates is
+    'How the answer for a document key is laid out in Markdown (minijinja), every version; a key without one is laid '
+    'out by its own shape.';
 
 create table processes (
     name        text        not null check (name ~ '^[a-z][a-z0-9_]{0,62}$'),
@@ -123,7 +140,8 @@ create table processes (
     is_shipped  boolean     not null default _is_shipping(),
     primary key (name, is_shipped, version)
 );
-comment on table processes is 'Processes, every version: an ordered list of stages. A session keeps the version it started with.';
+comment on table processes is
+    'Processes, every version: an ordered list of stages. A session keeps the version it started with.';
 
 create table stages (
     process              text    not null,
@@ -156,7 +174,8 @@ create table domain_overlays (
     is_shipped boolean not null default _is_shipping(),
     primary key (domain, stage, is_shipped)
 );
-comment on table domain_overlays is 'Values a domain gives to prompts: per stage, where stage * holds what every stage starts from.';
+comment on table domain_overlays is
+    'Values a domain gives to prompts: per stage, where stage * holds what every stage starts from.';
 
 create table definitions (
     id         text        primary key check (id ~ '^[0-9a-f]{64}$'),
@@ -169,9 +188,10 @@ create table definitions (
     created_at timestamptz not null default _now()
 );
 comment on table definitions is
-    'A process as a session started with it: stages with their recipes, prompts, document templates and overlays, named by the SHA-256 of all that and never changed.';
+    'A process as a session started with it: stages with their recipes, prompts, document templates and overlays, '
+    'named by the SHA-256 of all that and never changed.';
 
--- The row that counts for each name: the user's where there is one, else the shipped one; of several versions the newest.
+-- The current row of each name: the user's where there is one, else the shipped one; of several versions the newest.
 create view _current_models with (security_invoker) as
     select distinct on (name) * from models order by name, is_shipped;
 create view _current_providers with (security_invoker) as

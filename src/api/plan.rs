@@ -1,6 +1,5 @@
 //! Planning for SQL: a plan job, and a recipe that is only looked at.
 
-use super::prompt::deep;
 use super::{decode, encode};
 use crate::error::Error;
 use crate::store;
@@ -28,7 +27,7 @@ pub(crate) fn _plan_job(job: pgrx::Uuid, claim_id: i64) -> Result<&'static str, 
 /// Renders and stores the seed prompt that a plan lacks, and plans it again. A template that fails fails the plan.
 fn with_seed(claim: Claim, mut planned: Planned) -> Result<Planned, Error> {
     let Some(seedless) = planned.seedless.pop() else { return Ok(planned) };
-    match deep(|| Ok(seedless.source.render()))? {
+    match seedless.source.render() {
         Ok(seed) => {
             store::plan::store_seeds(&[(&claim, &storable(seed))])?;
             store::plan::plan_jobs(&[claim])

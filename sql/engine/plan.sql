@@ -233,12 +233,28 @@ begin
 end
 $$;
 
--- The children that were planned, one element of each array a child; one that exists already is left as it is.
-create function _plan_children(
-    ids uuid[], roots uuid[], step_keys text[], output_types text[], group_keys text[], document_keys text[],
-    lineages uuid[], reviewers text[], made text[], strategies text[], queue_positions bigint[], input_jobs uuid[],
-    positions integer[], artifacts uuid[], roles text[], parts text[], relevances double precision[]
-) returns void
+-- A job that was planned.
+create type _planned_child as (
+    id             uuid,
+    root           uuid,
+    step_key       text,
+    output_type    text,
+    group_key      text,
+    document_key   text,
+    lineage_id     uuid,
+    reviewer       text,
+    makes          text,
+    strategy       text,
+    queue_position bigint
+);
+
+-- An artifact that a planned job reads.
+create type _planned_input as (
+    job uuid, "position" integer, artifact uuid, role text, part text, relevance double precision
+);
+
+-- Inserts the children that were planned, with what they read; a child that exists already stays as it is.
+create function _plan_children(children _planned_child[], inputs _planned_input[]) returns void
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -253,10 +269,7 @@ begin
         select c.id, root.session_id, root.stage_run_id, root.id, 'execute', c.step_key, root.model, c.group_key,
                c.output_type, c.document_key, c.lineage_id, c.reviewer, c.makes, c.strategy, root.priority,
                root.max_retries, root.is_test_job, c.queue_position
-        from unnest(ids, roots, step_keys, output_types, group_keys, document_keys, lineages, reviewers, made,
-                    strategies, queue_positions)
-            as c(id, root, step_key, output_type, group_key, document_key, lineage_id, reviewer, makes, strategy,
-                 queue_position)
+        from unnest(children) as c
         join jobs root on root.id = c.root
         order by c.queue_position
         on conflict do nothing
@@ -264,17 +277,16 @@ begin
     )
     select array_agg(child.id) into inserted from child;
     insert into job_inputs (job, position, artifact, role, part, relevance)
-    select input.*
-    from unnest(input_jobs, positions, artifacts, roles, parts, relevances)
-        as input(job, position, artifact, role, part, relevance)
-    where cardinality(inserted) = cardinality(ids) or input.job = any (inserted);
+    select i.*
+    from unnest(inputs) as i
+    where cardinality(inserted) = cardinality(children) or i.job = any (inserted);
     update sessions s
-    set last_position = lined_up.queue_position
+    set last_position = newest.queue_position
     from (select root.session_id, max(c.queue_position) as queue_position
-          from unnest(roots, queue_positions) as c(root, queue_position)
+          from unnest(children) as c
           join jobs root on root.id = c.root
-          group by root.session_id) as lined_up
-    where s.id = lined_up.session_id and s.last_position < lined_up.queue_position;
+          group by root.session_id) as newest
+    where s.id = newest.session_id and s.last_position < newest.queue_position;
 end
 $$;
 

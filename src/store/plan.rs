@@ -9,7 +9,7 @@ use super::{Row, query, readable};
 use crate::error::{Error, Problem};
 use crate::store::claim::Claim;
 use crate::store::definition::definition;
-use children::Rows;
+use children::Children;
 use dialectic_core::definition::{Definition, SeedSource};
 use dialectic_core::job::Status;
 use dialectic_core::plan::{Advance, Source, StageProgress};
@@ -61,7 +61,7 @@ pub(crate) struct Outcome {
 #[derive(Default)]
 pub(crate) struct Planned {
     pub(crate) outcomes: Vec<Outcome>,
-    children: Rows,
+    children: Children,
     /// Jobs that are planned in another transaction, because this one has enough to write.
     left: HashSet<Uuid>,
     /// Jobs whose definition cannot be read.
@@ -134,7 +134,7 @@ pub(crate) fn plan_jobs(plans: &[Claim]) -> Result<Planned, Error> {
     }
     let mut stages = read_stages(&with_seed, usize::try_from(min_models).unwrap_or(1))?;
     for (root, definition) in with_seed {
-        if planned.children.ids.len() >= ENOUGH {
+        if planned.children.len() >= ENOUGH {
             planned.left.insert(root.job);
             continue;
         }

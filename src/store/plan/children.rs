@@ -1,17 +1,33 @@
-//! The children of plan jobs as columns, on their way into the table.
+//! The children of plan jobs and what they read, on their way into the tables.
 
 use super::{Root, query};
 use crate::error::Error;
+use crate::store::composite::{self, Composite};
 use crate::uuid_v7;
-use dialectic_core::plan::Child;
+use dialectic_core::plan;
 use dialectic_core::recipe::Step;
 use pgrx::Uuid;
+use pgrx::datum::DatumWithOid;
 
-const CHILDREN: &str =
-    "select dialectic._plan_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+const CHILDREN: &str = "select dialectic._plan_children($1, $2)";
+
+/// A job that was planned.
+struct Child {
+    id: Uuid,
+    root: Uuid,
+    step_key: String,
+    output_type: String,
+    group_key: String,
+    document_key: Option<String>,
+    lineage: Option<Uuid>,
+    reviewer: Option<String>,
+    makes: &'static str,
+    strategy: &'static str,
+    queue_position: i64,
+}
 
 /// An artifact that a child reads.
-struct Link {
+struct Input {
     job: Uuid,
     position: i32,
     artifact: Uuid,
@@ -20,96 +36,60 @@ struct Link {
     relevance: f64,
 }
 
-/// Children as columns.
+/// Children of many plans.
 #[derive(Default)]
-pub(super) struct Rows {
-    pub(super) ids: Vec<Uuid>,
-    roots: Vec<Uuid>,
-    step_keys: Vec<String>,
-    output_types: Vec<String>,
-    group_keys: Vec<String>,
-    document_keys: Vec<Option<String>>,
-    lineages: Vec<Option<Uuid>>,
-    reviewers: Vec<Option<String>>,
-    made: Vec<&'static str>,
-    strategies: Vec<&'static str>,
-    queue_positions: Vec<i64>,
-    inputs: Vec<Link>,
+pub(super) struct Children {
+    children: Vec<Child>,
+    inputs: Vec<Input>,
 }
 
-impl Rows {
+impl Children {
+    pub(super) fn len(&self) -> usize {
+        self.children.len()
+    }
+
+    /// Adds the children of a plan.
     pub(super) fn add(
         &mut self,
         root: &Root,
-        children: Vec<(&Step, Child)>,
+        children: Vec<(&Step, plan::Child)>,
         last_position: &mut i64,
     ) -> Result<(), Error> {
         for (step, child) in children {
             let id = uuid_v7::generate();
             *last_position += 1;
-            self.ids.push(id);
-            self.roots.push(root.job);
-            self.step_keys.push(step.key.clone());
-            self.output_types.push(step.output_type.clone());
-            self.group_keys.push(child.group_key);
-            self.document_keys.push(step.document_key.clone());
-            self.lineages.push(if child.starts_lineage {
-                Some(id)
-            } else {
-                child.lineage_id.as_deref().map(row_id).transpose()?
+            let own = child.starts_lineage.then_some(id);
+            let lineage = match own {
+                Some(own) => Some(own),
+                None => child.lineage_id.as_deref().map(row_id).transpose()?,
+            };
+            self.children.push(Child {
+                id,
+                root: root.job,
+                step_key: step.key.clone(),
+                output_type: step.output_type.clone(),
+                group_key: child.group_key,
+                document_key: step.document_key.clone(),
+                lineage,
+                reviewer: child.reviewer,
+                makes: step.makes().as_str(),
+                strategy: step.granularity_strategy.as_str(),
+                queue_position: *last_position,
             });
-            self.reviewers.push(child.reviewer);
-            self.made.push(step.makes().as_str());
-            self.strategies.push(step.granularity_strategy.as_str());
-            self.queue_positions.push(*last_position);
-            for (position, input) in child.inputs.into_iter().enumerate() {
-                let position = i32::try_from(position + 1).unwrap_or(i32::MAX);
-                self.inputs.push(Link {
-                    job: id,
-                    position,
-                    artifact: row_id(&input.artifact)?,
-                    role: input.role,
-                    part: input.part,
-                    relevance: input.relevance,
-                });
+            for (input, position) in child.inputs.into_iter().zip(1..) {
+                let (artifact, role) = (row_id(&input.artifact)?, input.role);
+                let (part, relevance) = (input.part, input.relevance);
+                self.inputs.push(Input { job: id, position, artifact, role, part, relevance });
             }
         }
         Ok(())
     }
 
     pub(super) fn insert(self) -> Result<(), Error> {
-        if self.ids.is_empty() {
+        if self.children.is_empty() {
             return Ok(());
         }
-        let (mut jobs, mut positions, mut artifacts) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut roles, mut parts, mut relevances) = (Vec::new(), Vec::new(), Vec::new());
-        for input in self.inputs {
-            jobs.push(input.job);
-            positions.push(input.position);
-            artifacts.push(input.artifact);
-            roles.push(input.role);
-            parts.push(input.part);
-            relevances.push(input.relevance);
-        }
-        let args = [
-            self.ids.into(),
-            self.roots.into(),
-            self.step_keys.into(),
-            self.output_types.into(),
-            self.group_keys.into(),
-            self.document_keys.into(),
-            self.lineages.into(),
-            self.reviewers.into(),
-            self.made.into(),
-            self.strategies.into(),
-            self.queue_positions.into(),
-            jobs.into(),
-            positions.into(),
-            artifacts.into(),
-            roles.into(),
-            parts.into(),
-            relevances.into(),
-        ];
+        let args = [composite::array(&self.children)?, composite::array(&self.inputs)?];
         query(CHILDREN, &args, |_| Ok(())).map(drop)
     }
 }
@@ -119,4 +99,39 @@ fn row_id(text: &str) -> Result<Uuid, Error> {
     let id = uuid::Uuid::try_parse(text);
     let id = id.map_err(|problem| Error::Unreadable(format!("\"{text}\" is not the id of an artifact: {problem}")))?;
     Ok(Uuid::from_bytes(id.into_bytes()))
+}
+
+impl Composite for Child {
+    const TYPE: &'static str = "dialectic._planned_child";
+
+    fn attributes(&self) -> Vec<DatumWithOid<'_>> {
+        vec![
+            self.id.into(),
+            self.root.into(),
+            self.step_key.as_str().into(),
+            self.output_type.as_str().into(),
+            self.group_key.as_str().into(),
+            self.document_key.as_deref().into(),
+            self.lineage.into(),
+            self.reviewer.as_deref().into(),
+            self.makes.into(),
+            self.strategy.into(),
+            self.queue_position.into(),
+        ]
+    }
+}
+
+impl Composite for Input {
+    const TYPE: &'static str = "dialectic._planned_input";
+
+    fn attributes(&self) -> Vec<DatumWithOid<'_>> {
+        vec![
+            self.job.into(),
+            self.position.into(),
+            self.artifact.into(),
+            self.role.as_str().into(),
+            self.part.as_deref().into(),
+            self.relevance.into(),
+        ]
+    }
 }

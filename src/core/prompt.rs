@@ -1,10 +1,9 @@
 //! Decides how a template and its values become messages.
 //!
 //! Values are data: they are printed, never parsed, so nothing a user or a model wrote can act as a template, and each
-//! block is rendered on its own, so nothing they wrote can open a message. An undefined variable is an error, not a blank.
-//! Work, output and nesting are bounded: a template that never ends, that multiplies a large value, or that would need a
-//! deep stack, ends in an error.
-//! Never reads a file, never escapes, never caches a rendered text.
+//! block is rendered on its own, so nothing they wrote can open a message. An undefined variable is an error, not a
+//! blank. Work, output and nesting are bounded: a template that never ends, that multiplies a large value, or that
+//! would need a deep stack, ends in an error. Never reads a file, never escapes, never caches a rendered text.
 
 #[cfg(test)]
 mod laws;

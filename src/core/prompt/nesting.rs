@@ -213,10 +213,11 @@ pub(crate) fn add_filters(env: &mut Environment<'_>, is_leaf: fn(&Value) -> bool
     env.add_filter(KEPT, move |value: Value| measured(value, is_leaf, is_data));
 }
 
-/// Whether a namespace may keep a value. It lasts longer than a loop, so macros, loops and other namespaces, which refer
-/// to other values, could form a chain in it.
+/// Whether a namespace may keep a value. It lasts longer than a loop, so macros, loops and other namespaces, which
+/// refer to other values, could form a chain in it.
 fn is_data(value: &Value) -> bool {
-    value.kind() != ValueKind::Plain && value.as_object().is_none_or(|object| !object.type_name().contains("Namespace"))
+    let is_reference = |name: &str| name.starts_with("minijinja::vm::") || name.ends_with("::Namespace");
+    value.kind() != ValueKind::Plain && value.as_object().is_none_or(|object| !is_reference(object.type_name()))
 }
 
 fn measured(value: Value, is_leaf: fn(&Value) -> bool, may_be_assigned: fn(&Value) -> bool) -> Result<Value, Error> {

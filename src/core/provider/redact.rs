@@ -1,11 +1,12 @@
 //! Decides what of a text may be kept: all but the secret, which becomes `***`.
 //!
-//! The secret is found as it is, as JSON writes it inside a string, and as a URL does. The text may come in pieces; what is
-//! given out is the same however it is cut. Of forms that overlap, the first counts, and of two that begin together the longer.
-//! Time is linear in the text, whatever the secret. Never holds back as much as the longest form, and never shows the secret
-//! itself.
+//! The secret is found as it is, as JSON writes it inside a string, and as a URL does. The text may come in pieces;
+//! what is given out is the same however it is cut. Of forms that overlap, the first counts, and of two that begin
+//! together the longer. Time is linear in the text, whatever the secret. Never holds back as much as the longest form,
+//! and never shows the secret itself.
 //!
-//! A secret that contains `***`, or begins or ends with `*`, can reappear where it was replaced; no key looks like that.
+//! A secret that contains `***`, or begins or ends with `*`, can reappear where it was replaced; no key looks like
+//! that.
 
 #[cfg(test)]
 mod laws;
@@ -19,8 +20,8 @@ use std::fmt;
 
 /// What stands where the secret was.
 const MASK: &str = "***";
-/// The characters of the shortest secret that is searched for. A shorter one, or none at all, would be found in almost every
-/// text, so that little was left of an answer, and what was masked would give the secret away.
+/// The characters of the shortest secret that is searched for. A shorter one, or none at all, would be found in almost
+/// every text, so that little was left of an answer, and what was masked would give the secret away.
 const SHORTEST: usize = 4;
 
 /// Takes a secret out of a text that comes in pieces.
@@ -114,8 +115,8 @@ impl Search {
                 state = search.next(state, byte);
             }
         }
-        // A complete form is finished, unless it begins a longer one; only its end may begin another. Shorter forms come
-        // first, because a form may end with one.
+        // A complete form is finished, unless it begins a longer one; only its end may begin another. Shorter forms
+        // come first, because a form may end with one.
         for form in forms {
             let walk = |bytes: &[u8]| bytes.iter().fold(start, |state, byte| search.next(state, *byte));
             let (whole, end) = (walk(form.as_bytes()), walk(&form.as_bytes()[1..]));

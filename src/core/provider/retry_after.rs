@@ -7,12 +7,12 @@
 //! | `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` | reset as `1h2m3.5s`; Azure: plain seconds |
 //! | `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}` | reset as an instant |
 //!
-//! An explicit `retry-after` wins. Otherwise an allowance that is used up makes us wait for its reset, whatever the status:
-//! after a success that saves a call that the provider would throttle. If the provider throttles and no allowance is used
-//! up, the first reset is the time to try again.
+//! An explicit `retry-after` wins. Otherwise an allowance that is used up makes us wait for its reset, whatever the
+//! status: after a success that saves a call that the provider would throttle. If the provider throttles and no
+//! allowance is used up, the first reset is the time to try again.
 //!
-//! A value that is negative or not a number is ignored, and so is a reset in the past: it is no reason to retry at once.
-//! Never reads a clock, never waits, and never asks for more than a day.
+//! A value that is negative or not a number is ignored, and so is a reset in the past: it is no reason to retry at
+//! once. Never reads a clock, never waits, and never asks for more than a day.
 
 mod date;
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! Decides which instant a date means, as time since the Unix epoch: in the three forms of HTTP and in that of RFC 3339.
+//! Decides which instant a date means, as time since the Unix epoch: in the three forms of HTTP and in that of RFC
+//! 3339.
 //!
-//! A date before the epoch is the epoch: it has passed either way. Ignores the weekday. The crate `httpdate` refuses a date
-//! with a wrong weekday, and reads the two digits of a year by a fixed century where RFC 9110 wants the nearest one.
+//! A date before the epoch is the epoch: it has passed either way. Ignores the weekday. The crate `httpdate` refuses a
+//! date with a wrong weekday, and reads the two digits of a year by a fixed century where RFC 9110 wants the nearest
+//! one.
 
 use std::time::Duration;
 use time::format_description::BorrowedFormatItem;

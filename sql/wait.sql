@@ -120,8 +120,9 @@ end
 $$;
 
 -- Whether a session is at rest, and the error that wait raises if it did not end well.
+-- STABLE, so that all its statements read one snapshot: a commit between them would mix old and new rows.
 create function _session_state(session uuid, out finished boolean, out problem text, out detail text, out hint text)
-    language plpgsql
+    language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare

@@ -102,7 +102,7 @@ pub(crate) fn set_up() {
     unsafe {
         let mut found = false;
         let shmem: *mut Shmem = pg_sys::ShmemInitStruct(NAME.as_ptr(), size_of::<Shmem>(), &mut found).cast();
-        shmem.write(Shmem { launcher: std::ptr::null_mut(), slots: [EMPTY; SLOTS], waiters: Waiters::EMPTY });
+        shmem.write(Shmem { launcher: std::ptr::null_mut(), slots: [EMPTY; SLOTS], waiters: Waiters::empty() });
         LOCK.store(&raw mut (*pg_sys::GetNamedLWLockTranche(NAME.as_ptr())).lock, Ordering::Relaxed);
         SHMEM.store(shmem, Ordering::Relaxed);
     }

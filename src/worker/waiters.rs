@@ -41,7 +41,9 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    pub(super) const EMPTY: Waiters = Waiters { count: AtomicUsize::new(0), entries: [FREE; MAX_WAITERS] };
+    pub(super) fn empty() -> Waiters {
+        Waiters { count: AtomicUsize::new(0), entries: [FREE; MAX_WAITERS] }
+    }
 }
 
 thread_local! {

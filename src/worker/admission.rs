@@ -11,6 +11,7 @@ use dialectic_core::cooldown::{self, Answering, Availability};
 use dialectic_core::limits::{Allowance, Limits, Ticket, Wait};
 use dialectic_core::provider::{Provider, Usage};
 use dialectic_core::tokens::{Measure, Ratio};
+use dialectic_net::ClaimId;
 use pgrx::Uuid;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -176,9 +177,9 @@ impl Admissions {
     }
 
     /// Admits calls in the order of their arrival until `most` are admitted and not sent; behind a provider without
-    /// room the others of that provider wait as well. Calls of excluded sessions are not admitted. Returns the
-    /// providers that will not have room for long.
-    pub(crate) fn admit(&mut self, in_flight: &mut InFlight, excluded: &HashSet<Uuid>, most: usize) -> HashSet<String> {
+    /// room the others of that provider wait as well. Calls of excluded sessions are not admitted. Returns the calls
+    /// that would wait long.
+    pub(crate) fn admit(&mut self, in_flight: &mut InFlight, excluded: &HashSet<Uuid>, most: usize) -> Vec<ClaimId> {
         let now = self.now();
         let (mut full, mut throttled) = (HashSet::new(), HashSet::new());
         let mut admitted = 0;
@@ -191,10 +192,9 @@ impl Admissions {
                 continue;
             }
             if call.waits_for_admission() {
+                call.admission = Admission::WaitingForProvider;
                 let (provider, model) = (call.model.provider.name.as_str(), call.model.name.as_str());
-                if full.contains(provider) {
-                    call.admission = Admission::WaitingForProvider;
-                } else {
+                if !full.contains(provider) && !self.availability(&call.model).is_closed() {
                     match self.limits.begin(provider, model, self.expected(call), now) {
                         Ok(ticket) => call.admission = Admission::Admitted(ticket),
                         Err(wait) => {
@@ -202,14 +202,18 @@ impl Admissions {
                             if matches!(wait, Wait::Until(then) if then.saturating_sub(now) > MAX_ADMISSION_WAIT) {
                                 throttled.insert(provider.to_owned());
                             }
-                            call.admission = Admission::WaitingForProvider;
                         }
                     }
                 }
             }
             admitted += usize::from(call.is_admitted());
         }
-        throttled
+        let waits_long = |call: &Prepared| {
+            let cooldown = self.availability(&call.model);
+            throttled.contains(&call.model.provider.name) || cooldown.is_paused || cooldown.pause > MAX_ADMISSION_WAIT
+        };
+        let waiting = in_flight.prepared().filter(|(_, call)| !call.is_admitted() && waits_long(call));
+        waiting.map(|(claim, _)| claim.id).collect()
     }
 
     /// How many tokens a call will use, where that is limited: what it asks, and what its model answered of late.

@@ -10,7 +10,7 @@ use crate::store::claim::Claim;
 use crate::store::definition;
 use crate::store::reply::Reply;
 use crate::worker::in_flight::{Calling, Place};
-use crate::worker::prepare::{Admission, Prepared, Preparing};
+use crate::worker::prepare::{Admission, Preparing};
 use dialectic_core::job_prompt::RenderedPrompt;
 use dialectic_core::provider::Class;
 use dialectic_net::{ClaimId, Finished, ModelCall, Route};
@@ -137,15 +137,7 @@ impl Engine {
         let free = self.free_threads();
         let mut excluded = self.unclaimable();
         excluded.retain(|session| Some(*session) != due_session);
-        let throttled = self.admissions.admit(&mut self.in_flight, &excluded, free);
-        if throttled.is_empty() {
-            return;
-        }
-        let waits_long =
-            |prepared: &Prepared| !prepared.is_admitted() && throttled.contains(&prepared.model.provider.name);
-        let back: Vec<ClaimId> =
-            self.in_flight.prepared().filter(|(_, prepared)| waits_long(prepared)).map(|(claim, _)| claim.id).collect();
-        for id in back {
+        for id in self.admissions.admit(&mut self.in_flight, &excluded, free) {
             self.answered(id, Reply::returned());
         }
     }

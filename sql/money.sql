@@ -233,6 +233,15 @@ comment on function close_wallet(text) is
     'Takes away the wallet of an owner, who is not limited any more, and sets going what waited for money in it; '
     'returns what was left, in micro-dollars. The ledger stays.';
 
+-- What a wallet and a budget can pay for once calls in flight release what they hold. A call that needs more is paused
+-- (core money::admit); this is the same bound for what is resumed and for what people are told.
+create function _wallet_reserve(wallet wallets) returns bigint
+    language sql immutable
+    return wallet.balance + wallet.held;
+create function _budget_reserve(budget budgets) returns bigint
+    language sql immutable
+    return budget.amount - budget.spent;
+
 -- The jobs that were paused for want of money in a wallet which has enough for each of them now, or will have, or is there no more.
 create function _payable_by_wallet(owner text) returns uuid[]
     language plpgsql stable
@@ -244,7 +253,7 @@ begin
         from unfunded_jobs u
         left join wallets w on w.owner = u.owner
         where u.owner = _payable_by_wallet.owner and u.short_of = 'wallet' and not u.is_paused
-          and (w.owner is null or u.needed <= w.balance + w.held));
+          and (w.owner is null or u.needed <= _wallet_reserve(w)));
 end
 $$;
 
@@ -259,7 +268,7 @@ begin
         from unfunded_jobs u
         left join budgets b on b.session_id = u.session_id
         where u.session_id = _payable_by_budget.session and u.short_of = 'budget' and not u.is_paused
-          and (b.amount is null or u.needed <= b.amount - b.spent));
+          and (b.amount is null or u.needed <= _budget_reserve(b)));
 end
 $$;
 

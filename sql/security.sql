@@ -83,7 +83,8 @@ as $$
                   '_knit', '_measured_model', '_min_models', '_model_stages', '_now', '_owner_of', '_plan_recipe', '_prices',
                   '_project_file_path', '_project_readme', '_project_settings', '_ready_statuses', '_receipt', '_refuse_null', '_register_waiter',
                   '_repair_json', '_retry_hint', '_seen_session', '_session_state', '_sleep_until_change', '_step_progress', '_count_with_noun', '_time_taken',
-                  '_undelivered', '_unregister_waiter', '_want_of_funds', '_worker_state') then true
+                  '_undelivered', '_unregister_waiter', '_wallet_reserve', '_budget_reserve', '_want_of_funds',
+                  '_worker_state') then true
               when p.proname in (
                   '_append_partials', '_catalog', '_cooldowns', '_close_claimer', '_combine', '_document_jobs',
                   '_close_calls', '_close_lost_calls', '_cooldown_facts', '_delete_void_claims', '_due_sessions',

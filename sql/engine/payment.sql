@@ -166,15 +166,15 @@ declare
     lacks   text[] := '{}';
     helping text[] := '{}';
 begin
-    select w.* into wallet from wallets w where w.owner = job.owner and job.needed > w.balance + w.held;
+    select w.* into wallet from wallets w where w.owner = job.owner and job.needed > _wallet_reserve(w);
     if found then
-        lacks := lacks || format('the wallet of %s has %s', wallet.owner, _dollars(wallet.balance + wallet.held));
+        lacks := lacks || format('the wallet of %s has %s', wallet.owner, _dollars(_wallet_reserve(wallet)));
         helping := helping || format('dialectic.top_up(%L, %s, idempotency_key) or more (for admins)', wallet.owner,
-                                     job.needed - wallet.balance - wallet.held);
+                                     job.needed - _wallet_reserve(wallet));
     end if;
-    select b.* into budget from budgets b where b.session_id = job.session_id and job.needed > b.amount - b.spent;
+    select b.* into budget from budgets b where b.session_id = job.session_id and job.needed > _budget_reserve(b);
     if found then
-        lacks := lacks || format('the budget of its session has %s left of %s', _dollars(greatest(budget.amount - budget.spent, 0)),
+        lacks := lacks || format('the budget of its session has %s left of %s', _dollars(greatest(_budget_reserve(budget), 0)),
                                  _dollars(budget.amount));
         helping := helping || format('dialectic.set_budget(%L, %s) or more', job.session_id, budget.spent + job.needed);
     end if;

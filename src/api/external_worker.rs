@@ -124,9 +124,10 @@ fn wanted(draft: Draft) -> Result<Wanted, Error> {
         return Err(Error::Unreadable(format!("cannot continue the answer: {gap} is missing")));
     }
     let admissions = admissions()?;
-    let budget = admissions
-        .answering(&draft.turn.model, draft.is_last_attempt)
-        .map(|model| Budget { asked: draft.limits.window(model).output, most: model.max_output_tokens });
+    let budget = admissions.answering(&draft.turn.model, draft.is_last_attempt).map(|model| Budget {
+        asked: draft.limits.window(model.context_window, model.max_output_tokens).output,
+        most: model.max_output_tokens,
+    });
     Ok(prepare::wanted(&draft, budget.unwrap_or_default()))
 }
 

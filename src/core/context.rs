@@ -30,6 +30,25 @@ pub struct Window {
     pub ratio: f64,
 }
 
+/// What limits prompts and answers whatever the model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StageLimits {
+    /// The longest answer that the stage wants.
+    pub output: Option<u64>,
+    /// The part of the window that may be filled.
+    pub safety: f64,
+    /// By how many windows a prompt may exceed its limit and still be condensed.
+    pub ratio: f64,
+}
+
+impl StageLimits {
+    /// The window of a model that reads and writes at most this many tokens.
+    pub fn window(&self, tokens: u64, max_output: u64) -> Window {
+        let output = self.output.map_or(max_output, |most| most.min(max_output));
+        Window { tokens, output, safety: self.safety, ratio: self.ratio }
+    }
+}
+
 impl Window {
     /// The tokens that a prompt may have; a quarter of the window at the most is kept free for the answer.
     pub fn limit(&self) -> u64 {

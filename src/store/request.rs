@@ -2,11 +2,10 @@
 
 use super::{query, readable};
 use crate::error::{Error, Problem};
-use crate::store::catalog::Model;
 use crate::store::claim::{Claim, Read, Work};
 use crate::store::definition::definition;
 use dialectic_core::answer::Why;
-use dialectic_core::context::Window;
+use dialectic_core::context::StageLimits;
 use dialectic_core::definition::{Definition, Document, Turn};
 use dialectic_core::json;
 use dialectic_core::render::body;
@@ -30,7 +29,7 @@ pub(crate) struct Draft {
     pub(crate) definition: Arc<Definition>,
     pub(crate) turn: Turn,
     /// What the prompt has to fit into, of any model.
-    pub(crate) limits: Limits,
+    pub(crate) limits: StageLimits,
     /// Whether it has no attempt left after this one.
     pub(crate) is_last_attempt: bool,
     pub(crate) call_no: u32,
@@ -68,23 +67,6 @@ impl Chain {
             why => why.and_then(|word| Why::of(word, missing)),
         };
         Chain { chunks, why, gap }
-    }
-}
-
-/// What limits a prompt and its answer whatever the model.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// The longest answer that the stage wants.
-    pub(crate) output: Option<u64>,
-    pub(crate) safety: f64,
-    pub(crate) ratio: f64,
-}
-
-impl Limits {
-    /// The window of a model within these.
-    pub(crate) fn window(&self, model: &Model) -> Window {
-        let output = self.output.map_or(model.max_output_tokens, |most| most.min(model.max_output_tokens));
-        Window { tokens: model.context_window, output, safety: self.safety, ratio: self.ratio }
     }
 }
 
@@ -156,7 +138,7 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
 fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
     let nothing: Arc<str> = "".into();
     let rows = query(JOBS, &[jobs.into()], |row| {
-        let limits = Limits {
+        let limits = StageLimits {
             output: row.nullable::<i64>("max_output_tokens")?.and_then(|most| u64::try_from(most).ok()),
             safety: row.get("context_safety")?,
             ratio: row.get("max_ratio")?,

@@ -102,7 +102,7 @@ impl Preparing {
         if let Some(gap) = draft.chain.gap {
             return Err(format!("cannot continue the answer: {gap} is missing"));
         }
-        let window = draft.limits.window(&model);
+        let window = draft.limits.window(model.context_window, model.max_output_tokens);
         let wanted = wanted(&draft, Budget { asked: window.output, most: model.max_output_tokens });
         let content = match &draft.chain.why {
             // A model without a provider is told in the prompt alone.

@@ -12,7 +12,7 @@ mod reading;
 use super::ground::{Given, Ground, Model, Past, Tier, Tokens};
 use super::library::Library;
 use super::{StagePlan, renamed};
-use crate::context::{Piece, SEAM, Window, groups, may_shrink, most_groups};
+use crate::context::{Piece, SEAM, StageLimits, Window, groups, may_shrink, most_groups};
 use crate::definition::Manuscript;
 use crate::json;
 use crate::plan::{Child, Source};
@@ -171,14 +171,10 @@ impl<'a> Desk<'a> {
     /// Adds one call.
     fn add(&mut self, call: &Call<'a>, tokens: &mut Tokens) {
         let (model, measure) = (call.model, &call.model.measure);
-        let limit = self.ground.limits.get(call.stage).copied();
-        let most_output = limit.map_or(model.max_output_tokens, |most| most.min(model.max_output_tokens));
-        let window = Window {
-            tokens: model.context_window,
-            output: most_output,
-            safety: self.ground.safety,
-            ratio: self.ground.ratio,
-        };
+        let output = self.ground.limits.get(call.stage).copied();
+        let limits = StageLimits { output, safety: self.ground.safety, ratio: self.ground.ratio };
+        let window = limits.window(model.context_window, model.max_output_tokens);
+        let most_output = window.output;
         let texts = self.texts(call.child);
         let key = (call.writing(), texts.len());
         if self.samples.get(&key).is_none_or(|sample| sample.count < SAMPLES) {

@@ -16,16 +16,16 @@ const KEPT: [&std::ffi::CStr; 4] = [c"configuration", c"models", c"providers", c
 /// Begins to listen, in a transaction; all that was known is old.
 pub(crate) fn listen() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // SAFETY: the callback lives as long as the library, which is never unloaded; the rest are looks into the catalog.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"dialectic".as_ptr(), true);
-        let table = |name: &std::ffi::CStr| pg_sys::get_relname_relid(name.as_ptr(), schema).to_u32();
-        COOLDOWNS_TABLE.store(table(c"provider_cooldowns"), Ordering::Relaxed);
-        for (kept, name) in KEPT_TABLES.iter().zip(KEPT) {
-            kept.store(table(name), Ordering::Relaxed);
-        }
-        ONCE.call_once(|| pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0)));
+    // SAFETY: a look into the catalog, in a transaction.
+    let schema = unsafe { pg_sys::get_namespace_oid(c"dialectic".as_ptr(), true) };
+    // SAFETY: as above.
+    let table = |name: &std::ffi::CStr| unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) }.to_u32();
+    COOLDOWNS_TABLE.store(table(c"provider_cooldowns"), Ordering::Relaxed);
+    for (kept, name) in KEPT_TABLES.iter().zip(KEPT) {
+        kept.store(table(name), Ordering::Relaxed);
     }
+    // SAFETY: the callback lives as long as the library, which is never unloaded.
+    ONCE.call_once(|| unsafe { pg_sys::CacheRegisterRelcacheCallback(Some(on_change), pg_sys::Datum::from(0)) });
     forget();
 }
 

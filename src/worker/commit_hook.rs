@@ -40,32 +40,38 @@ thread_local! {
 /// Registers, once per process, what happens at the end of a transaction; where the library is preloaded also who is
 /// told of objects being dropped.
 pub(crate) fn init() {
-    // SAFETY: the callback lives as long as the library, which is never unloaded; the hook keeps the one before it.
+    // SAFETY: the callbacks live as long as the library, which is never unloaded.
     unsafe {
         pg_sys::RegisterXactCallback(Some(on_transaction_end), std::ptr::null_mut());
         pg_sys::RegisterResourceReleaseCallback(Some(on_release), std::ptr::null_mut());
-        if super::is_preloaded() {
-            static mut BEFORE: pg_sys::object_access_hook_type = None;
-            #[pg_guard]
-            unsafe extern "C-unwind" fn on_object_access(
-                access: pg_sys::ObjectAccessType::Type,
-                class: pg_sys::Oid,
-                object: pg_sys::Oid,
-                sub_id: core::ffi::c_int,
-                arg: *mut core::ffi::c_void,
-            ) {
-                // SAFETY: written once, before any hook is called.
-                if let Some(before) = unsafe { BEFORE } {
-                    // SAFETY: passes on what the server gave.
-                    unsafe { before(access, class, object, sub_id, arg) };
-                }
-                if access == pg_sys::ObjectAccessType::OAT_DROP {
-                    on_drop(class, object);
-                }
-            }
-            BEFORE = pg_sys::object_access_hook;
+    }
+    if super::is_preloaded() {
+        // SAFETY: done once, while the postmaster loads the library and before any hook is called.
+        unsafe {
+            EARLIER_HOOK = pg_sys::object_access_hook;
             pg_sys::object_access_hook = Some(on_object_access);
         }
+    }
+}
+
+/// The hook of a library that was loaded before.
+static mut EARLIER_HOOK: pg_sys::object_access_hook_type = None;
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    sub_id: core::ffi::c_int,
+    arg: *mut core::ffi::c_void,
+) {
+    // SAFETY: written once, before any hook is called.
+    if let Some(earlier) = unsafe { EARLIER_HOOK } {
+        // SAFETY: passes on what the server gave.
+        unsafe { earlier(access, class, object, sub_id, arg) };
+    }
+    if access == pg_sys::ObjectAccessType::OAT_DROP {
+        on_drop(class, object);
     }
 }
 

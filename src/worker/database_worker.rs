@@ -37,13 +37,15 @@ pub extern "C-unwind" fn dialectic_worker_main(arg: pg_sys::Datum) {
     signals::settle();
     let server = session_settings::of_the_server();
     // SAFETY: the database was given by the launcher; one that is gone meanwhile ends the process with a message.
+    unsafe { pg_sys::BackgroundWorkerInitializeConnectionByOid(pg_sys::Oid::from(database), pg_sys::InvalidOid, 0) };
+    session_settings::pin_for_worker(&server);
+    // SAFETY: the latch is the process's own.
+    if !shmem::attach(database, unsafe { pg_sys::MyLatch }) {
+        return;
+    }
+    // SAFETY: both callbacks live as long as the library. The last one is called first; where it fails, the other is
+    // still called.
     unsafe {
-        pg_sys::BackgroundWorkerInitializeConnectionByOid(pg_sys::Oid::from(database), pg_sys::InvalidOid, 0);
-        session_settings::pin_for_worker(&server);
-        if !shmem::attach(database, pg_sys::MyLatch) {
-            return;
-        }
-        // The last one is called first; where it fails, the other is still called.
         pg_sys::before_shmem_exit(Some(on_exit), pg_sys::Datum::from(database));
         pg_sys::before_shmem_exit(Some(on_leave), pg_sys::Datum::from(0));
     }
@@ -291,27 +293,40 @@ fn extension() -> Option<pg_sys::Oid> {
 /// Runs work in a transaction of its own; an error ends that transaction and is returned.
 fn transaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Problem> {
     let work = AssertUnwindSafe(work);
-    // SAFETY: no transaction is open here, and whatever happens none is left open.
-    PgTryBuilder::new(move || unsafe {
-        pg_sys::SetCurrentStatementStartTimestamp();
-        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, c"working the queue".as_ptr());
-        pg_sys::StartTransactionCommand();
-        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+    PgTryBuilder::new(move || {
+        begin_transaction();
         let result = { work }.0();
-        pg_sys::PopActiveSnapshot();
-        if result.is_ok() {
-            pg_sys::CommitTransactionCommand();
-        } else {
-            pg_sys::AbortCurrentTransaction();
-        }
+        end_transaction(result.is_ok());
         result.map_err(Problem::from)
     })
     .catch_others(|cause| {
-        // SAFETY: as above.
+        // SAFETY: ends the transaction that the error has interrupted.
         unsafe { pg_sys::AbortCurrentTransaction() };
         Err(Problem::from(cause))
     })
     .execute()
+}
+
+fn begin_transaction() {
+    // SAFETY: no transaction is open here; end_transaction, or the handler of an error, ends it.
+    unsafe {
+        pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, c"working the queue".as_ptr());
+        pg_sys::StartTransactionCommand();
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+    }
+}
+
+fn end_transaction(commits: bool) {
+    // SAFETY: pops the snapshot that begin_transaction pushed, and ends its transaction.
+    unsafe {
+        pg_sys::PopActiveSnapshot();
+        if commits {
+            pg_sys::CommitTransactionCommand();
+        } else {
+            pg_sys::AbortCurrentTransaction();
+        }
+    }
 }
 
 /// Lets the statistics and pg_stat_activity know; before a long rest nothing is held back.

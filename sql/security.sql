@@ -32,7 +32,11 @@ begin
             ('wallets', 'owner = (select dialectic._current_owner())'),
             ('ledger', 'owner = (select dialectic._current_owner())'),
             ('budgets', 'session_id in (select s.id from dialectic.sessions s)'),
-            ('unfunded_jobs', 'owner = (select dialectic._current_owner())')
+            ('unfunded_jobs', 'owner = (select dialectic._current_owner())'),
+            ('usage_history', 'owner = (select dialectic._current_owner())'),
+            ('deleted_calls', 'owner = (select dialectic._current_owner())'),
+            -- Policies read which sessions are deleted, with the rights of whoever reads; there is nothing but ids.
+            ('deletions', 'true')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
@@ -52,7 +56,7 @@ declare
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
                                 'resources', 'model_calls', 'partials', 'token_ratios', 'claims', 'suspect_jobs', 'notifications', 'definitions', 'wallets', 'ledger',
-                                'budgets', 'unfunded_jobs', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
+                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'secrets', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
@@ -77,7 +81,7 @@ as $$
                   '_claimer_key', '_claimer_lock_id', '_live_claimers', '_count_message_tokens', '_count_tokens', '_current_owner',
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
                   '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template',
-                  '_failed_regeneration', '_files', '_has_jwt_identity', '_hold_ups', '_is_admin', '_is_planned_past',
+                  '_failed_regeneration', '_files', '_has_jwt_identity', '_histogram_median', '_hold_ups', '_is_admin', '_is_planned_past',
                   '_knit', '_measured_model', '_min_models', '_sleep', '_now', '_owner_of', '_plan_recipe', '_prices',
                   '_project_readme', '_project_settings', '_ready_statuses', '_receipt', '_refuse_null',
                   '_repair_json', '_retry_hint', '_seen_session', '_session_state', '_some', '_time_taken',

@@ -43,10 +43,11 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/queue.sql", name = "queue", requires = ["work"]);
+extension_sql_file!("../sql/schema/usage_history.sql", name = "usage_history", requires = ["queue"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["queue", api::entry::_calling_role, api::identity::_has_jwt_identity]
+    requires = ["usage_history", api::entry::_calling_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",
@@ -134,7 +135,8 @@ extension_sql_file!(
 extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["work_queue"]);
 extension_sql_file!("../sql/refreeze.sql", name = "refreeze", requires = ["regenerate"]);
 extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["refreeze"]);
-extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["looking", api::explain::_explain]);
+extension_sql_file!("../sql/views/usage.sql", name = "usage", requires = ["looking"]);
+extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["usage", api::explain::_explain]);
 extension_sql_file!(
     "../sql/files.sql",
     name = "files",

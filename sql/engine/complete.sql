@@ -278,6 +278,10 @@ begin
     if is_limited and closed is not null then
         perform _settle(closed, known, estimates);
     end if;
+    if exists (select from deleted_calls d where d.job_id = any (job_ids)) then
+        perform _add_late_usage(job_ids, claim_ids, tokens_read, tokens_written, tokens_cached, tokens_cache_write,
+                                tokens_reasoning, moment);
+    end if;
     if exists (select from unnest(retry_after_ms, classes) as r(ms, class) where r.ms is not null or r.class is not null)
         or exists (select from provider_cooldowns) then
         perform _update_cooldowns(job_ids, claim_ids, answers, classes, messages, retry_after_ms, http_statuses, scopes, strikes, moment);

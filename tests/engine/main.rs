@@ -66,5 +66,6 @@ mod settings;
 mod tokens;
 mod unreadable;
 mod usage;
+mod usage_history;
 mod waiting;
 mod wake_races;

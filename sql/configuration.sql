@@ -17,6 +17,7 @@ insert into configuration (key, value, description) values
     ('retry_max_seconds', '300', 'The longest such delay.'),
     ('partial_flush_seconds', '2', 'How often text that is still streaming is saved.'),
     ('notifications_retention_days', '30', 'How long notifications are kept.'),
+    ('session_retention_days', 'null', 'How long sessions are kept after they ended; null keeps them.'),
     ('worker_enabled', 'true', 'Whether the background worker takes jobs of this database; run_pending() does in any case.'),
     ('default_models', '["sim-a", "sim-b"]', 'The models of run() when none are named.'),
     ('embedding_model', 'null', 'The model that embeds texts.');
@@ -71,7 +72,8 @@ create function _check_setting(key text, value jsonb) returns jsonb
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    expected text := jsonb_typeof(get_config(key));
+    is_nullable constant boolean := key = 'session_retention_days';
+    expected text := case when is_nullable then 'number' else jsonb_typeof(get_config(key)) end;
     whole    boolean := key not in ('context_safety', 'tier2_max_ratio', 'mmr_lambda', 'retry_base_seconds', 'retry_max_seconds',
                                        'partial_flush_seconds');
     bounds   record := _setting_bounds(key);
@@ -82,6 +84,8 @@ begin
         if jsonb_typeof(value) = 'string' then
             perform _check_models(array[value #>> '{}'], 'embedding');
         end if;
+    elsif is_nullable and jsonb_typeof(value) = 'null' then
+        return value;
     elsif key = 'default_models' then
         if jsonb_typeof(value) <> 'array' or exists (select from jsonb_array_elements(value) as e where jsonb_typeof(e) <> 'string') then
             wanted := 'a list of model names';
@@ -96,7 +100,7 @@ begin
     end if;
     if wanted is not null then
         raise exception 'setting "%" cannot be %', key, value
-            using errcode = 'invalid_parameter_value', hint = format('It must be %s.', wanted);
+            using errcode = 'invalid_parameter_value', hint = format('It must be %s%s.', wanted, case when is_nullable then ', or null' end);
     end if;
     -- 3.0 is a whole number, and cannot be read as an integer.
     return case when expected = 'number' then to_jsonb(trim_scale((value #>> '{}')::numeric)) else value end;

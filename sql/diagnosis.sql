@@ -115,9 +115,8 @@ create view blocked with (security_invoker) as
                         and (c.free_at is null or c.free_at <= at.moment))));
 comment on view blocked is 'Every job that is not moving now, with its one cause as a code and in words.';
 
-create function self_check() returns table (law text, object uuid, problem text)
+create function _broken_laws() returns table (law text, object uuid, problem text)
     language sql stable
-    security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
     select 'a definition has the content that it is named after', s.id, format('the row of definition %s was changed', d.id)
@@ -325,4 +324,3 @@ as $$
     select 'every trigger of the extension is enabled', null, problem
     from _disabled_triggers() as problem
 $$;
-comment on function self_check() is 'A row for every broken law of the engine; no row when all is well.';

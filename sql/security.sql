@@ -36,11 +36,30 @@ begin
             ('usage_history', 'owner = (select dialectic._current_owner())'),
             ('deleted_calls', 'owner = (select dialectic._current_owner())'),
             -- Policies read which sessions are deleted, with the rights of whoever reads; there is nothing but ids.
-            ('deletions', 'true')
+            ('deletions', 'true'),
+            ('maintenance', 'true')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
         execute format('create policy owner_sees on %I for select using ((select dialectic._is_admin()) or %s)', policy.table_name, policy.seen);
+    end loop;
+end
+$$;
+
+-- A deleted session or project is hidden from admins too, until maintain() has removed its rows.
+do $$
+declare
+    policy record;
+begin
+    for policy in
+        select * from (values ('projects', 'id'), ('sessions', 'id'), ('stage_runs', 'session_id'),
+                              ('jobs', 'session_id'), ('contributions', 'session_id'), ('resources', 'session_id'),
+                              ('model_calls', 'session_id'), ('notifications', 'session_id')
+        ) as p(table_name, column_name)
+    loop
+        execute format('create policy deleted_is_hidden on %1$I as restrictive for select '
+                       'using (%2$I is null or %2$I not in (select d.id from dialectic.deletions d))',
+                       policy.table_name, policy.column_name);
     end loop;
 end
 $$;
@@ -91,12 +110,13 @@ as $$
                   '_due_sessions', '_fail_unreadable', '_give_back', '_keep_documents', '_keep_replies',
                   '_learn_ratios', '_release_claimer', '_release_claims', '_lock_sessions', '_next_due', '_open_calls', '_open_claimer',
                   '_move_plans', '_plan_children', '_plan_progress', '_plan_roots', '_plan_sources',
-                  '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_claim_batch') then kind = 'admin'
+                  '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_claim_batch',
+                  '_maintain_batch', '_maintenance_due_in', '_end_maintenance', '_require_commits') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (
                   'add_model', 'add_provider', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
                   'define_stage', 'fail_job', 'grant_admin', 'grant_user', 'import_models', 'job_request',
-                  'open_wallet', 'run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
+                  'maintain', 'open_wallet', 'run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
                   'set_prompt', 'set_secret', 'top_up') then kind = 'admin'
               else true end
 $$;

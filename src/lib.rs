@@ -155,6 +155,13 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["health"]);
+extension_sql_file!("../sql/views/self_check.sql", name = "self_check", requires = ["diagnosis"]);
+extension_sql_file!("../sql/api/retention.sql", name = "retention", requires = ["self_check"]);
+extension_sql_file!(
+    "../sql/engine/maintenance.sql",
+    name = "maintenance",
+    requires = ["retention", worker::run_pending::_require_commits]
+);
 // Made by build.rs: the fingerprint of the schema, and what ships as data in sql/seed.
 include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);

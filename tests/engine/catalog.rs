@@ -7,10 +7,10 @@ use dialectic_tests::*;
 use postgres::Client;
 
 /// What has no SET: it commits as it goes and so can have neither SECURITY DEFINER nor SET.
-const UNPINNED: [&str; 1] = ["wait"];
+const UNPINNED: [&str; 2] = ["maintain", "wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 54] = [
+const SURFACE: [(&str, &str); 58] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -27,6 +27,10 @@ const SURFACE: [(&str, &str); 54] = [
     ("retry", "id"),
     ("wait", "session, timeout"),
     ("run_pending", "max_jobs"),
+    ("delete_session", "session"),
+    ("delete_project", "project"),
+    ("purge", "older_than"),
+    ("maintain", ""),
     ("progress", "session"),
     ("job_tree", "session"),
     ("knit", "chunks"),
@@ -199,7 +203,7 @@ fn every_sql_function_pins_its_search_path_but_those_that_cannot() {
     none(
         &mut client,
         "select p.proname::text from pg_proc p where p.pronamespace = 'dialectic'::regnamespace \
-         and p.proname in ('run_pending', 'wait') and (p.prosecdef or p.proconfig is not null)",
+         and p.proname in ('maintain', 'run_pending', 'wait') and (p.prosecdef or p.proconfig is not null)",
     );
     // A function in Rust cannot pin anything, so none may run with the rights of its owner.
     none(

@@ -93,7 +93,7 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 21] = [
+const ADMIN_ONLY: [&str; 22] = [
     "add_model",
     "add_provider",
     "claim_jobs",
@@ -106,6 +106,7 @@ const ADMIN_ONLY: [&str; 21] = [
     "grant_user",
     "import_models",
     "job_request",
+    "maintain",
     "open_wallet",
     "run_pending",
     "self_check",

@@ -51,7 +51,16 @@ fn functions_that_only_read_work_under_replica_role() {
          and prosrc = 'dialectic_call_as_owner' and provolatile <> 'v' order by 1",
         &[],
     );
-    let expected = ["_due_sessions", "_hold_ups", "health", "prompt", "render_markdown", "render_prompt", "self_check"];
+    let expected = [
+        "_due_sessions",
+        "_hold_ups",
+        "_maintenance_due_in",
+        "health",
+        "prompt",
+        "render_markdown",
+        "render_prompt",
+        "self_check",
+    ];
     assert_eq!(reading, expected);
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod claim;
 mod composite;
 pub(crate) mod definition;
 pub(crate) mod document;
+pub(crate) mod maintenance;
 pub(crate) mod partial;
 pub(crate) mod plan;
 pub(crate) mod reply;

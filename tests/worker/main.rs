@@ -19,6 +19,7 @@ mod killers;
 mod limits;
 mod load;
 mod looks;
+mod maintenance;
 mod money;
 mod other_schema;
 mod publication;

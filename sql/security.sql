@@ -37,7 +37,8 @@ begin
             ('deleted_calls', 'owner = (select dialectic._current_owner())'),
             -- Policies read which sessions are deleted, with the rights of whoever reads; there is nothing but ids.
             ('deletions', 'true'),
-            ('maintenance', 'true')
+            ('maintenance', 'true'),
+            ('schedule_definitions', 'owner = (select dialectic._current_owner())')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
@@ -75,7 +76,7 @@ declare
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
                                 'resources', 'model_calls', 'partials', 'token_ratios', 'claims', 'suspect_jobs', 'notifications', 'definitions', 'wallets', 'ledger',
-                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
+                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'schedule_definitions', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'secrets', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
@@ -97,6 +98,8 @@ as $$
       and case
               when p.proname in (
                   '_any_claimer_works', '_artifact_path', '_artifact_paths', '_breaker_threshold', '_check_recipe',
+                  '_check_scheduler', '_cron_database', '_cron_job_name', '_cron_runs', '_delete_schedule',
+                  '_preload_with_cron', '_schedule_in_cron', '_store_schedule',
                   '_claimer_key', '_claimer_lock_id', '_live_claimers', '_count_message_tokens', '_count_tokens', '_current_owner',
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
                   '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template',
@@ -116,7 +119,7 @@ as $$
               when p.proname in (
                   'add_model', 'add_provider', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
                   'define_stage', 'fail_job', 'grant_admin', 'grant_user', 'import_models', 'job_request',
-                  'maintain', 'open_wallet', 'run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
+                  'maintain', 'open_wallet', 'run_pending', 'schedule_maintenance', 'schedule_run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
                   'set_prompt', 'set_secret', 'top_up') then kind = 'admin'
               else true end
 $$;

@@ -44,10 +44,11 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/queue.sql", name = "queue", requires = ["work"]);
 extension_sql_file!("../sql/schema/usage_history.sql", name = "usage_history", requires = ["queue"]);
+extension_sql_file!("../sql/schema/schedules.sql", name = "schedule_definitions", requires = ["usage_history"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["usage_history", api::entry::_calling_role, api::identity::_has_jwt_identity]
+    requires = ["schedule_definitions", api::entry::_calling_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",
@@ -162,6 +163,8 @@ extension_sql_file!(
     name = "maintenance",
     requires = ["retention", worker::run_pending::_require_commits]
 );
+extension_sql_file!("../sql/api/schedule.sql", name = "schedule", requires = ["maintenance"]);
+extension_sql_file!("../sql/views/schedules.sql", name = "schedules", requires = ["schedule"]);
 // Made by build.rs: the fingerprint of the schema, and what ships as data in sql/seed.
 include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);

@@ -1,8 +1,8 @@
 -- Deletion by owners and admins: a session, a project, everything older than some age.
 --
--- A function cannot commit, so a deletion has two parts. Here the session is cancelled, its cost is added to the roll-up
--- and it is listed in deletions, which hides it; up to 1,000 of its rows are removed at once. engine/maintenance.sql
--- removes the rest. Never deletes a row of the ledger.
+-- A function cannot commit, so a deletion has two parts. Here the session is cancelled, its cost is added to the
+-- roll-up and it is listed in deletions, which hides it; up to 1,000 of its rows are removed at once.
+-- engine/maintenance.sql removes the rest. Never deletes a row of the ledger.
 
 -- The most rows that a transaction removes.
 create function _deletion_batch() returns integer
@@ -187,7 +187,8 @@ as $$
     from sessions s
     where s.status <> 'active' and s.created_at < before and s.id not in (select d.id from deletions d)
       and not exists (
-          select from jobs j where j.session_id = s.id and (j.status <> all (_ended_statuses()) or j.completed_at >= before))
+          select from jobs j
+          where j.session_id = s.id and (j.status <> all (_ended_statuses()) or j.completed_at >= before))
       and coalesce(s.completed_at, s.created_at) < before
     order by s.id
     limit most

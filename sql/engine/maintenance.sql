@@ -124,13 +124,15 @@ as $$
     update maintenance set last_run_at = _now()
 $$;
 
--- Seconds until the worker maintains, a day after the last run; null while the worker is switched off.
+-- Seconds until the worker maintains, a day after the last run; null while the worker is switched off. While
+-- maintenance is scheduled, the worker asks again in an hour.
 create function _maintenance_due_in() returns double precision
     language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select greatest(0, extract(epoch from m.last_run_at + interval '1 day' - _now()))::double precision
+    select case when exists (select from schedule_definitions s where s.kind = 'maintenance') then 3600
+                else greatest(0, extract(epoch from m.last_run_at + interval '1 day' - _now())) end::double precision
     from maintenance m
     where get_config('worker_enabled') = 'true'
 $$;

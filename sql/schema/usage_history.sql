@@ -49,7 +49,8 @@ create table deleted_calls (
     primary key (job_id, claim_id)
 );
 comment on table deleted_calls is
-    'Deleted calls whose answer may still come, with what the roll-up has of them; maintain() deletes them after a day.';
+    'Deleted calls whose answer may still come, with what the roll-up has of them; maintain() deletes them after a '
+    'day.';
 comment on column deleted_calls.is_limited is 'Whether money was held for the call.';
 comment on column deleted_calls.is_failed is 'Whether the roll-up counts it as failed.';
 
@@ -59,7 +60,7 @@ create table deletions (
     deleted_at timestamptz not null default _now()
 );
 comment on table deletions is
-    'Projects and sessions that are deleted and hidden, but whose rows are not all removed yet; maintain() removes them.';
+    'Projects and sessions that are deleted and hidden, but not all of whose rows are removed; maintain() does that.';
 
 -- The bucket of a histogram that a duration falls into; null for no duration.
 create function _latency_bucket(duration interval) returns integer

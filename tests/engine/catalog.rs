@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 2] = ["maintain", "wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 58] = [
+const SURFACE: [(&str, &str); 63] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -31,6 +31,11 @@ const SURFACE: [(&str, &str); 58] = [
     ("delete_project", "project"),
     ("purge", "older_than"),
     ("maintain", ""),
+    ("run_scheduled", "name"),
+    ("schedule_maintenance", "schedule"),
+    ("schedule_run", "name, schedule, prompt, models, process, domain, through, budget"),
+    ("schedule_run_pending", "schedule, max_jobs"),
+    ("unschedule", "name"),
     ("progress", "session"),
     ("job_tree", "session"),
     ("knit", "chunks"),

@@ -93,6 +93,12 @@ pub(crate) fn fill(client: &mut Client) {
              values (dialectic._uuid_v7(), 1, 'role:postgres', 'thesis', 'sim-a', now(), '{1}', false, true, 1, 2, 3, 0)",
         )
         .expect("a deletion");
+    client
+        .batch_execute(
+            "insert into dialectic.schedule_definitions (owner, name, role, kind, schedule, prompt) \
+             values ('role:postgres', 'weekly', 'postgres', 'run', '0 7 * * 1', 'What happened?')",
+        )
+        .expect("a schedule");
 }
 
 fn finish_sessions(client: &mut Client) {

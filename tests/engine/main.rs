@@ -62,6 +62,7 @@ mod replica_role;
 mod restricted;
 mod run_pending;
 mod scenarios;
+mod schedules;
 mod seed;
 mod self_check;
 mod settings;

@@ -93,7 +93,7 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 22] = [
+const ADMIN_ONLY: [&str; 24] = [
     "add_model",
     "add_provider",
     "claim_jobs",
@@ -109,6 +109,8 @@ const ADMIN_ONLY: [&str; 22] = [
     "maintain",
     "open_wallet",
     "run_pending",
+    "schedule_maintenance",
+    "schedule_run_pending",
     "self_check",
     "set_config",
     "set_document_template",

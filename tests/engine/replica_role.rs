@@ -52,9 +52,11 @@ fn functions_that_only_read_work_under_replica_role() {
         &[],
     );
     let expected = [
+        "_cron_database",
         "_due_sessions",
         "_hold_ups",
         "_maintenance_due_in",
+        "_preload_with_cron",
         "health",
         "prompt",
         "render_markdown",

@@ -24,6 +24,7 @@ mod money;
 mod other_schema;
 mod publication;
 mod random_kills;
+mod schedules;
 mod settings;
 mod shutdown;
 mod signals;

@@ -98,7 +98,7 @@ as $$
       and case
               when p.proname in (
                   '_any_claimer_works', '_artifact_path', '_artifact_paths', '_breaker_threshold', '_check_recipe',
-                  '_check_scheduler', '_cron_database', '_cron_job_name', '_cron_runs', '_delete_schedule',
+                  '_check_isolation', '_check_scheduler', '_cron_database', '_cron_job_name', '_cron_runs', '_delete_schedule',
                   '_preload_with_cron', '_schedule_in_cron', '_store_schedule',
                   '_claimer_key', '_claimer_lock_id', '_live_claimers', '_count_message_tokens', '_count_tokens', '_current_owner',
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
@@ -117,7 +117,7 @@ as $$
                   '_maintain_batch', '_maintenance_due_in', '_end_maintenance', '_require_commits') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (
-                  'add_model', 'add_provider', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
+                  'add_model', 'add_provider', 'add_setting', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
                   'define_stage', 'fail_job', 'grant_admin', 'grant_user', 'import_models', 'job_request',
                   'maintain', 'open_wallet', 'run_pending', 'schedule_maintenance', 'schedule_run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
                   'set_prompt', 'set_secret', 'top_up') then kind = 'admin'

@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 2] = ["maintain", "wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 63] = [
+const SURFACE: [(&str, &str); 64] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -61,6 +61,7 @@ const SURFACE: [(&str, &str); 63] = [
          cached_price, cache_write_price, reasoning_price, max_concurrency, requests_per_minute, tokens_per_minute, fallback, \
          kind",
     ),
+    ("add_setting", "key, value, description"),
     ("set_config", "key, value"),
     ("get_config", "key"),
     ("claim_jobs", "worker, max_jobs, lease"),

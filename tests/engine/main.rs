@@ -66,6 +66,7 @@ mod schedules;
 mod seed;
 mod self_check;
 mod settings;
+mod settings_read;
 mod tokens;
 mod unreadable;
 mod usage;

@@ -93,9 +93,10 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 24] = [
+const ADMIN_ONLY: [&str; 25] = [
     "add_model",
     "add_provider",
+    "add_setting",
     "claim_jobs",
     "close_wallet",
     "complete_job",

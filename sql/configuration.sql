@@ -100,8 +100,9 @@ begin
         wanted := format('a %snumber from %s to %s', case when whole then 'whole ' end, bounds.lowest, bounds.highest);
     end if;
     if wanted is not null then
+        wanted := wanted || case when is_nullable then ', or null' else '' end;
         raise exception 'setting "%" cannot be %', key, value
-            using errcode = 'invalid_parameter_value', hint = format('It must be %s%s.', wanted, case when is_nullable then ', or null' end);
+            using errcode = 'invalid_parameter_value', hint = format('It must be %s.', wanted);
     end if;
     -- 3.0 is a whole number, and cannot be read as an integer.
     return case when expected = 'number' then to_jsonb(trim_scale((value #>> '{}')::numeric)) else value end;

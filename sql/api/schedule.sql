@@ -140,12 +140,14 @@ create function schedule_run(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    perform _check_scheduler();
+    perform _refuse_null('name', schedule_run.name is null);
+    perform _refuse_null('schedule', schedule_run.schedule is null);
     perform _refuse_null('prompt', schedule_run.prompt is null);
+    perform _check_scheduler();
     if schedule_run.name in ('maintenance', 'run_pending') then
         raise exception 'a run cannot be scheduled as "%"', schedule_run.name
             using errcode = 'invalid_parameter_value',
-                  hint = format('Give it another name; dialectic.schedule_%s() schedules that.', schedule_run.name);
+                  hint = 'Give it another name; this one is kept for schedules of admins.';
     end if;
     perform _store_schedule(
         schedule_run.name, 'run', schedule_run.schedule, schedule_run.prompt,
@@ -227,6 +229,7 @@ create function schedule_maintenance(schedule text default '17 3 * * *') returns
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
+    perform _refuse_null('schedule', schedule_maintenance.schedule is null);
     perform _check_scheduler();
     perform _store_schedule('maintenance', 'maintenance', schedule_maintenance.schedule, null, '{}');
     return _schedule_in_cron('maintenance', schedule_maintenance.schedule, 'CALL dialectic.maintain()');
@@ -240,6 +243,7 @@ create function schedule_run_pending(schedule text default '* * * * *', max_jobs
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
+    perform _refuse_null('schedule', schedule_run_pending.schedule is null);
     perform _check_scheduler();
     if schedule_run_pending.max_jobs < 1 then
         raise exception 'max_jobs cannot be %', schedule_run_pending.max_jobs

@@ -17,6 +17,7 @@ insert into configuration (key, value, description) values
     ('retry_max_seconds', '300', 'The longest such delay.'),
     ('partial_flush_seconds', '2', 'How often text that is still streaming is saved.'),
     ('notifications_retention_days', '30', 'How long notifications are kept.'),
+    ('session_retention_days', 'null', 'How long sessions are kept after they ended; null keeps them.'),
     ('worker_enabled', 'true', 'Whether the background worker takes jobs of this database; run_pending() does in any case.'),
     ('default_models', '["sim-a", "sim-b"]', 'The models of run() when none are named.'),
     ('embedding_model', 'null', 'The model that embeds texts.');
@@ -66,10 +67,12 @@ create function _check_setting(key text, value jsonb) returns jsonb
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    expected text := jsonb_typeof(get_config(key));
+    is_nullable constant boolean := key = 'session_retention_days';
+    expected text := case when is_nullable then 'number' else jsonb_typeof(get_config(key)) end;
     whole    boolean := key not in ('context_safety', 'tier2_max_ratio', 'mmr_lambda', 'retry_base_seconds', 'retry_max_seconds',
                                        'partial_flush_seconds');
     bounds   record := _setting_bounds(key);
+    is_own   boolean := not exists (select from configuration c where c.key = _check_setting.key and c.is_shipped);
     wanted   text;
 begin
     if key = 'embedding_model' then
@@ -77,6 +80,8 @@ begin
         if jsonb_typeof(value) = 'string' then
             perform _check_models(array[value #>> '{}'], 'embedding');
         end if;
+    elsif is_nullable and jsonb_typeof(value) = 'null' then
+        return value;
     elsif key = 'default_models' then
         if jsonb_typeof(value) <> 'array' or exists (select from jsonb_array_elements(value) as e where jsonb_typeof(e) <> 'string') then
             wanted := 'a list of model names';
@@ -85,11 +90,12 @@ begin
         end if;
     elsif jsonb_typeof(value) <> expected then
         wanted := 'a ' || expected;
-    elsif expected = 'number'
+    elsif expected = 'number' and not is_own
         and ((value #>> '{}')::numeric not between bounds.lowest and bounds.highest or (whole and (value #>> '{}')::numeric % 1 <> 0)) then
         wanted := format('a %snumber from %s to %s', case when whole then 'whole ' end, bounds.lowest, bounds.highest);
     end if;
     if wanted is not null then
+        wanted := wanted || case when is_nullable then ', or null' else '' end;
         raise exception 'setting "%" cannot be %', key, value
             using errcode = 'invalid_parameter_value', hint = format('It must be %s.', wanted);
     end if;
@@ -107,12 +113,63 @@ declare
     checked jsonb := _check_setting(set_config.key, coalesce(set_config.value, 'null'));
 begin
     insert into configuration as c (key, value, description)
-    select shipped.key, checked, shipped.description
-    from configuration shipped
-    where shipped.key = set_config.key and shipped.is_shipped
+    select known.key, checked, known.description
+    from configuration known
+    where known.key = set_config.key
+    limit 1
     on conflict on constraint configuration_pkey do update set value = excluded.value;
     perform _notify_worker(null, false);
 end
 $$;
 comment on function set_config(text, jsonb) is
     'Changes a setting for the whole database; the shipped value stays beside it.';
+
+create function add_setting(key text, value jsonb, description text) returns void
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    perform _refuse_null('value', coalesce(jsonb_typeof(add_setting.value), 'null') = 'null');
+    perform _refuse_null('description', coalesce(add_setting.description, '') = '');
+    if coalesce(add_setting.key, '') !~ '^[a-z][a-z0-9_]{0,62}$' then
+        raise exception 'setting name "%" is not valid', coalesce(add_setting.key, 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Use lower-case letters, digits and underscores.';
+    end if;
+    if exists (select from configuration c where c.key = add_setting.key) then
+        raise exception 'setting "%" already exists', add_setting.key
+            using errcode = 'duplicate_object',
+                  hint = format('SELECT dialectic.set_config(%L, %L);', add_setting.key, add_setting.value);
+    end if;
+    insert into configuration (key, value, description)
+    values (add_setting.key, add_setting.value, add_setting.description);
+end
+$$;
+comment on function add_setting(text, jsonb, text) is
+    'Adds a setting of your own; set_config() changes it, to a value of the same JSON type. '
+    'Steps of a recipe name a setting that is true or false as isolated_by.';
+
+-- The recipe, or an error where a step is isolated by what is no setting.
+create function _check_isolation(recipe jsonb) returns jsonb
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    unknown record;
+begin
+    select step ->> 'key' as step, step ->> 'isolated_by' as key into unknown
+    from jsonb_array_elements(recipe -> 'steps') as step
+    where step ? 'isolated_by'
+      and not exists (select from configuration c
+                      where c.key = step ->> 'isolated_by' and jsonb_typeof(c.value) = 'boolean')
+    limit 1;
+    if found then
+        raise exception 'step %, isolated_by: "%" is not a setting that is true or false', unknown.step, unknown.key
+            using errcode = 'invalid_parameter_value',
+                  detail = (select format('Known: %s.', string_agg(distinct c.key, ', ' order by c.key))
+                            from configuration c where jsonb_typeof(c.value) = 'boolean'),
+                  hint = format('SELECT dialectic.add_setting(%L, ''true'', ''What it is for'');', unknown.key);
+    end if;
+    return recipe;
+end
+$$;

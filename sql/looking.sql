@@ -1,4 +1,4 @@
--- Progress, jobs and usage of sessions. Only reads, with the privileges of the caller.
+-- Progress and jobs of sessions. Only reads, with the privileges of the caller.
 
 -- Every model of a session in every stage and iteration, with its plan job (root) where it has one.
 create function _model_stages(seen sessions)
@@ -143,29 +143,3 @@ $$;
 comment on function job_tree(uuid) is
     'The jobs of a session as an indented tree: what each worked on (←), its state, attempts, time, tokens and cost in '
     'dollars.';
-
-create view usage with (security_invoker) as
-    select s.owner, c.session_id, run.stage, c.model, (c.started_at at time zone 'UTC')::date as day, count(*) as calls,
-           count(*) filter (where c.outcome in ('failed', 'lost')) as failed_calls,
-           coalesce(sum(c.input_tokens), 0)::bigint as input_tokens,
-           coalesce(sum(c.cached_tokens), 0)::bigint as cached_tokens,
-           coalesce(sum(c.cache_write_tokens), 0)::bigint as cache_write_tokens,
-           coalesce(sum(c.output_tokens), 0)::bigint as output_tokens,
-           coalesce(sum(c.reasoning_tokens), 0)::bigint as reasoning_tokens,
-           round(coalesce(sum(c.cost), 0) / 1000000.0, 6) as cost,
-           round(coalesce(sum(c.unbilled), 0) / 1000000.0, 6) as unbilled,
-           percentile_disc(0.5) within group (order by c.finished_at - c.started_at) as median_time,
-           percentile_disc(0.5) within group (order by c.first_byte_at - c.started_at) as median_first_byte
-    from model_calls c
-    join sessions s on s.id = c.session_id
-    join jobs j on j.id = c.job_id
-    join stage_runs run on run.id = j.stage_run_id
-    group by s.owner, c.session_id, run.stage, c.model, (c.started_at at time zone 'UTC')::date;
-comment on view usage is
-    'Calls, those that failed, tokens, cost in dollars and how long they took, by owner, session, stage, model that '
-    'was called and day (UTC).';
-comment on column usage.failed_calls is
-    'Those that failed or were lost with their claimer; not those that were ended by cancel() or pause().';
-comment on column usage.cost is 'What the calls cost, in dollars.';
-comment on column usage.unbilled is 'What of it was charged to nobody, in dollars.';
-comment on column usage.median_time is 'From the request to the end of the answer.';

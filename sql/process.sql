@@ -4,7 +4,7 @@ create function validate_recipe(recipe jsonb) returns jsonb
     language sql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select _check_recipe(recipe, null, null, array(select name from _current_prompts))
+    select _check_isolation(_check_recipe(recipe, null, null, array(select name from _current_prompts)))
 $$;
 comment on function validate_recipe(jsonb) is
     'Checks a recipe by itself and returns it with its defaults filled in; every error names the step and the field.';
@@ -54,7 +54,7 @@ begin
                     stage ->> 'slug', stage ->> 'seed_prompt_template'
                 using errcode = 'undefined_object', hint = 'Store it first with dialectic.set_prompt(name, body).';
         end if;
-        checked := _check_recipe(stage -> 'recipe', stage ->> 'slug', upstream, templates);
+        checked := _check_isolation(_check_recipe(stage -> 'recipe', stage ->> 'slug', upstream, templates));
         insert into dialectic.stages (process, version, position, slug, display_name, seed_prompt_template, recipe)
         values (define_process.name, next_version, cardinality(slugs) + 1, stage ->> 'slug',
                 coalesce(stage ->> 'display_name', initcap(stage ->> 'slug')), stage ->> 'seed_prompt_template', checked);
@@ -181,7 +181,7 @@ begin
     end if;
     select jsonb_agg(jsonb_set(s, '{recipe}', _isolate_recipe(s -> 'recipe', (
                select coalesce(jsonb_object_agg(c.key, get_config(c.key)), '{}')
-               from configuration c where c.is_shipped and jsonb_typeof(c.value) = 'boolean'))) order by position)
+               from configuration c where jsonb_typeof(c.value) = 'boolean'))) order by position)
     into frozen_stages
     from jsonb_array_elements(frozen_stages) with ordinality as listed(s, position);
     return frozen_stages;

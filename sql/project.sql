@@ -11,7 +11,8 @@ declare
 begin
     select p.* into project
     from projects p
-    where p.id = _own_project.id and (p.owner = _calling_owner() or _caller_is_admin());
+    where p.id = _own_project.id and (p.owner = _calling_owner() or _caller_is_admin())
+      and p.id not in (select d.id from deletions d);
     if not found then
         raise exception 'project "%" does not exist', coalesce(_own_project.id::text, 'null')
             using errcode = 'no_data_found', hint = 'SELECT id, name FROM dialectic.projects lists yours.';
@@ -28,7 +29,8 @@ as $$
 declare
     session sessions;
 begin
-    select s.* into session from sessions s where s.id = _seen_session.id;
+    select s.* into session from sessions s
+    where s.id = _seen_session.id and s.id not in (select d.id from deletions d);
     if not found then
         raise exception 'session "%" does not exist', coalesce(_seen_session.id::text, 'null')
             using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
@@ -50,7 +52,8 @@ begin
     from sessions s
     where s.id = _own_session.id and (s.owner = _calling_owner() or _caller_is_admin())
     for no key update;
-    if not found then
+    -- Asked under the lock: whoever held it may have deleted the session.
+    if not found or exists (select from deletions d where d.id = _own_session.id) then
         raise exception 'session "%" does not exist', coalesce(_own_session.id::text, 'null')
             using errcode = 'no_data_found', hint = 'SELECT id, status, created_at FROM dialectic.sessions lists yours.';
     end if;

@@ -32,11 +32,35 @@ begin
             ('wallets', 'owner = (select dialectic._current_owner())'),
             ('ledger', 'owner = (select dialectic._current_owner())'),
             ('budgets', 'session_id in (select s.id from dialectic.sessions s)'),
-            ('unfunded_jobs', 'owner = (select dialectic._current_owner())')
+            ('unfunded_jobs', 'owner = (select dialectic._current_owner())'),
+            ('usage_history', 'owner = (select dialectic._current_owner())'),
+            ('deleted_calls', 'owner = (select dialectic._current_owner())'),
+            -- Policies read which sessions are deleted, with the rights of whoever reads; there is nothing but ids.
+            ('deletions', 'true'),
+            ('maintenance', 'true'),
+            ('schedule_definitions', 'owner = (select dialectic._current_owner())')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
         execute format('create policy owner_sees on %I for select using ((select dialectic._is_admin()) or %s)', policy.table_name, policy.seen);
+    end loop;
+end
+$$;
+
+-- A deleted session or project is hidden from admins too, until maintain() has removed its rows.
+do $$
+declare
+    policy record;
+begin
+    for policy in
+        select * from (values ('projects', 'id'), ('sessions', 'id'), ('stage_runs', 'session_id'),
+                              ('jobs', 'session_id'), ('contributions', 'session_id'), ('resources', 'session_id'),
+                              ('model_calls', 'session_id'), ('notifications', 'session_id')
+        ) as p(table_name, column_name)
+    loop
+        execute format('create policy deleted_is_hidden on %1$I as restrictive for select '
+                       'using (%2$I is null or %2$I not in (select d.id from dialectic.deletions d))',
+                       policy.table_name, policy.column_name);
     end loop;
 end
 $$;
@@ -52,7 +76,7 @@ declare
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
                                 'resources', 'model_calls', 'partials', 'token_ratios', 'claims', 'suspect_jobs', 'notifications', 'definitions', 'wallets', 'ledger',
-                                'budgets', 'unfunded_jobs', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
+                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'schedule_definitions', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'secrets', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
@@ -74,6 +98,8 @@ as $$
       and case
               when p.proname in (
                   '_any_claimer_works', '_artifact_paths', '_artifact_places', '_breaker_threshold', '_check_recipe',
+                  '_check_isolation', '_check_scheduler', '_cron_database', '_cron_job_name', '_cron_runs', '_delete_schedule',
+                  '_preload_with_cron', '_schedule_in_cron', '_store_schedule', '_histogram_median',
                   '_claimer_key', '_claimer_lock_id', '_live_claimers', '_count_message_tokens', '_count_tokens', '_current_owner',
                   '_dearest', '_dollars', '_dropped_models', '_ended_statuses', '_explain', '_explain_before',
                   '_actual_usage', '_explain_facts', '_explain_past', '_explain_session', '_failed_by_template', '_forecast_prices',
@@ -95,12 +121,13 @@ as $$
                   '_open_claimer',
                   '_move_plans', '_plan_children', '_plan_progress', '_plan_roots', '_plan_sources',
                   '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_store_seeds',
-                  '_claim_batch') then kind = 'admin'
+                  '_claim_batch', '_add_late_usage', '_maintain_batch', '_maintenance_due_in', '_end_maintenance',
+                  '_require_commits') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (
-                  'add_model', 'add_provider', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
+                  'add_model', 'add_provider', 'add_setting', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
                   'define_stage', 'fail_job', 'grant_admin', 'grant_user', 'import_models', 'job_request',
-                  'open_wallet', 'run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
+                  'maintain', 'open_wallet', 'run_pending', 'schedule_maintenance', 'schedule_run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
                   'set_prompt', 'set_secret', 'top_up') then kind = 'admin'
               else true end
 $$;

@@ -45,10 +45,12 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!("../sql/schema/deletion.sql", name = "deletion", requires = ["queue"]);
+extension_sql_file!("../sql/schema/usage_history.sql", name = "usage_history", requires = ["deletion"]);
+extension_sql_file!("../sql/schema/schedules.sql", name = "schedule_definitions", requires = ["usage_history"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["deletion", api::entry::_calling_role, api::identity::_has_jwt_identity]
+    requires = ["schedule_definitions", api::entry::_calling_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",
@@ -157,7 +159,8 @@ extension_sql_file!(
 extension_sql_file!("../sql/regenerate.sql", name = "regenerate", requires = ["wait"]);
 extension_sql_file!("../sql/refreeze.sql", name = "refreeze", requires = ["regenerate"]);
 extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["refreeze"]);
-extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["looking", api::explain::_explain]);
+extension_sql_file!("../sql/views/usage.sql", name = "usage", requires = ["looking"]);
+extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["usage", api::explain::_explain]);
 extension_sql_file!("../sql/files.sql", name = "files", requires = ["explain", api::path::_project_file_path]);
 extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
 extension_sql_file!(
@@ -173,6 +176,14 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/diagnosis.sql", name = "diagnosis", requires = ["health"]);
 extension_sql_file!("../sql/self_check.sql", name = "self_check", requires = ["diagnosis"]);
+extension_sql_file!("../sql/api/retention.sql", name = "retention", requires = ["self_check"]);
+extension_sql_file!(
+    "../sql/engine/maintenance.sql",
+    name = "maintenance",
+    requires = ["retention", worker::run_pending::_require_commits]
+);
+extension_sql_file!("../sql/api/schedule.sql", name = "schedule", requires = ["maintenance"]);
+extension_sql_file!("../sql/views/schedules.sql", name = "schedules", requires = ["schedule"]);
 // Made by build.rs: the fingerprint of the schema, and what ships as data in sql/seed.
 include!(concat!(env!("OUT_DIR"), "/install_script.rs"));
 extension_sql_file!("../sql/security.sql", name = "security", finalize);

@@ -63,7 +63,7 @@ $$;
 -- Closes calls; one row for each end, in their order. The job of a claim that was revoked is not current.
 create function _close_calls(ends _call_end[]) returns table (
     is_current boolean, claimed_from text, attempt_count integer, max_retries integer, has_cooldowns boolean,
-    is_limited boolean, closed _closed_call
+    is_limited boolean, is_deleted boolean, closed _closed_call
 )
     language plpgsql
     security definer
@@ -111,6 +111,7 @@ begin
         )
         select e.is_current, e.status_before, e.attempt_count, e.max_retries,
                exists (select from provider_cooldowns), limited,
+               exists (select from deleted_calls d where d.job_id = e.job_id and d.claim_id = e.claim_id),
                case when c.id is not null
                     then _settlement_facts(c.id, c.session_id, c.payer, c.held, c.cost, lost.estimate) end
         from call_end e
@@ -158,5 +159,39 @@ begin
         from unnest(lost) as l
         where c.id = l.call_id
         returning c.id, c.session_id, c.payer, c.held, c.cost, null::bigint, null::bigint, null::bigint, null::bigint;
+end
+$$;
+
+-- Answers of deleted calls: the roll-up gets what they used instead of what was estimated. Where the row of the call
+-- is still there, what was charged for it has been corrected; otherwise the charge stands.
+create function _add_late_usage(ends _call_end[]) returns void
+    language plpgsql
+    security definer
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    moment timestamptz := _now();
+begin
+    with late as (
+        delete from deleted_calls d
+        using unnest(ends) as e
+        where d.job_id = e.job_id and d.claim_id = e.claim_id
+        returning d.*, e.input_tokens as read, e.output_tokens as written, e.cached_tokens as cached,
+                  e.cache_write_tokens as cache_write, e.reasoning_tokens as reasoning
+    ),
+    priced as (
+        select l.*, _cost(l.prices, l.read, l.cached, l.cache_write, l.written, l.reasoning) as true_cost,
+               (select c.unbilled from model_calls c where c.job_id = l.job_id and c.claim_id = l.claim_id) as corrected
+        from late l
+    )
+    insert into usage_history (owner, day, stage, model, calls, failed_calls, input_tokens, cached_tokens,
+                               cache_write_tokens, output_tokens, reasoning_tokens, cost, unbilled, latencies)
+    select p.owner, (p.started_at at time zone 'UTC')::date, p.stage, p.model, 0, -(p.is_failed::integer),
+           p.read - p.input_tokens, p.cached, p.cache_write, p.written - p.output_tokens, p.reasoning,
+           p.true_cost - p.cost,
+           case when p.is_limited
+                then coalesce(p.corrected, greatest(p.true_cost - (p.cost - p.unbilled), 0)) - p.unbilled else 0 end,
+           case when p.is_failed then '{}' else _count_buckets(array[_latency_bucket(moment - p.started_at)]) end
+    from priced p;
 end
 $$;

@@ -6,6 +6,7 @@ pub(crate) mod claim;
 mod composite;
 pub(crate) mod definition;
 pub(crate) mod document;
+pub(crate) mod maintenance;
 pub(crate) mod opening;
 pub(crate) mod partial;
 pub(crate) mod plan;

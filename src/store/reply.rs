@@ -20,9 +20,10 @@ use pgrx::Uuid;
 use pgrx::datum::DatumWithOid;
 use std::time::{Duration, Instant};
 
-const CLOSE: &str = "select is_current, claimed_from, attempt_count, max_retries, has_cooldowns, is_limited, \
+const CLOSE: &str = "select is_current, claimed_from, attempt_count, max_retries, has_cooldowns, is_limited, is_deleted, \
      (closed).call_id, (closed).session_id, (closed).payer, (closed).held, (closed).cost, (closed).estimate, \
      (closed).charged, (closed).balance, (closed).budget_left from dialectic._close_calls($1)";
+const ADD_LATE_USAGE: &str = "select dialectic._add_late_usage($1)";
 const STORE: &str = "select dialectic._store_answers($1)";
 const MOVE: &str = "select dialectic._move_jobs($1)";
 const RETURN: &str = "select dialectic._return_claims($1, $2)";
@@ -188,6 +189,8 @@ struct Facts {
     max_retries: u32,
     has_cooldowns: bool,
     is_limited: bool,
+    /// Whether its call was deleted before it ended.
+    is_deleted: bool,
     closed: Option<ClosedCall>,
 }
 
@@ -205,6 +208,15 @@ pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<Vec<Uuid>, Error> {
     let facts = close(&replies)?;
     if facts.iter().any(|facts| facts.is_limited) {
         settlement::settle(facts.iter().filter_map(|facts| facts.closed.as_ref()))?;
+    }
+    let of_deleted: Vec<End> = replies
+        .iter()
+        .zip(&facts)
+        .filter(|(_, facts)| facts.is_deleted)
+        .map(|((claim, reply), _)| End { claim, reply })
+        .collect();
+    if !of_deleted.is_empty() {
+        query(ADD_LATE_USAGE, &[composite::array(&of_deleted)?], |_| Ok(()))?;
     }
     let says_something = |reply: &Reply| reply.end.retry_after.is_some() || reply.class().is_some();
     let must_cool = facts.iter().any(|facts| facts.has_cooldowns) || replies.iter().any(|(_, r)| says_something(r));
@@ -257,6 +269,7 @@ fn close(replies: &[(&Claim, &Reply)]) -> Result<Vec<Facts>, Error> {
             max_retries: count("max_retries")?,
             has_cooldowns: row.get("has_cooldowns")?,
             is_limited: row.get("is_limited")?,
+            is_deleted: row.get("is_deleted")?,
             closed: ClosedCall::read(row)?,
         })
     })

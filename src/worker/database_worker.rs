@@ -10,6 +10,7 @@ use crate::test_hooks;
 use crate::worker::commit_hook::claim_floor;
 use crate::worker::engine::{Engine, Host, Report};
 use crate::worker::hold_up::{Scope, ShownHoldUp};
+use crate::worker::maintenance::Maintenance;
 use crate::worker::session_settings::{self, PlanRefresh};
 use crate::worker::{claimer, schema, shmem, signals};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -109,6 +110,7 @@ fn serve(database: u32) {
     }
     let mut engine = begin(database, extension);
     let mut plans = PlanRefresh::new();
+    let mut maintenance = Maintenance::new();
     loop {
         signals::heed();
         let notice = shmem::look(database);
@@ -123,7 +125,9 @@ fn serve(database: u32) {
                 if report.backoff.is_some() {
                     leave_if_gone(database, extension);
                 }
-                worker.rest(&engine, &report)
+                let rest = worker.rest(&engine, &report);
+                let is_due = report.backoff.is_none().then(|| maintenance.step(&mut worker));
+                rest.into_iter().chain(is_due).min()
             }
             // The worker does not raise: whatever holds it up it waits out.
             Err(_) => Some(HELD_UP),

@@ -12,6 +12,7 @@ pub(crate) mod engine;
 pub(crate) mod hold_up;
 pub(crate) mod in_flight;
 pub(crate) mod launcher;
+pub(crate) mod maintenance;
 pub(crate) mod prepare;
 pub(crate) mod run_pending;
 pub(crate) mod schema;

@@ -43,16 +43,10 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
     };
     let mut host = Procedure { fcinfo };
     if !host.may_commit() {
-        let report = ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
-            "run_pending cannot run in a transaction block",
-            "dialectic",
-        );
-        return Err(report
-            .set_detail(
-                "It commits between claiming, calling and keeping, so that no lock is held while a model is called.",
-            )
-            .set_hint("CALL it by itself, outside BEGIN … COMMIT."));
+        return Err(report_transaction_block(
+            "run_pending",
+            "It commits between claiming, calling and keeping, so that no lock is held while a model is called.",
+        ));
     }
     if crate::api::entry::is_replica() {
         return Err(crate::api::entry::report_replica("dialectic.run_pending"));
@@ -201,4 +195,25 @@ fn subtransaction<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Probl
         Err(Problem::from(cause))
     })
     .execute()
+}
+
+/// Refuses where the procedure that calls it cannot commit.
+#[pg_extern(
+    sql = "create procedure _require_commits(caller text) language c as 'MODULE_PATHNAME', '_require_commits_wrapper';"
+)]
+pub(crate) fn _require_commits(caller: &str, fcinfo: pg_sys::FunctionCallInfo) -> Result<(), ErrorReport> {
+    if (Procedure { fcinfo }).may_commit() {
+        return Ok(());
+    }
+    Err(report_transaction_block(caller, "It commits after each batch, so that no lock is held for long."))
+}
+
+fn report_transaction_block(procedure: &str, detail: &str) -> ErrorReport {
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        format!("{procedure} cannot run in a transaction block"),
+        "dialectic",
+    )
+    .set_detail(detail)
+    .set_hint("CALL it by itself, outside BEGIN … COMMIT.")
 }

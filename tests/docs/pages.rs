@@ -24,6 +24,7 @@ pages! {
     models_runs "docs/models.md" claims::models;
     money_runs "docs/money.md" claims::money;
     operations_runs "docs/operations.md";
+    retention_runs "docs/retention.md";
     security_runs "docs/security.md";
     job_states_runs "docs/job-states.md";
     external_workers_runs "docs/external-workers.md";

@@ -7,10 +7,10 @@ use dialectic_tests::*;
 use postgres::Client;
 
 /// What has no SET: it commits as it goes and so can have neither SECURITY DEFINER nor SET.
-const UNPINNED: [&str; 1] = ["wait"];
+const UNPINNED: [&str; 2] = ["maintain", "wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 54] = [
+const SURFACE: [(&str, &str); 64] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -27,6 +27,15 @@ const SURFACE: [(&str, &str); 54] = [
     ("retry", "id"),
     ("wait", "session, timeout"),
     ("run_pending", "max_jobs"),
+    ("delete_session", "session"),
+    ("delete_project", "project"),
+    ("purge", "older_than"),
+    ("maintain", ""),
+    ("run_scheduled", "name"),
+    ("schedule_maintenance", "schedule"),
+    ("schedule_run", "name, schedule, prompt, models, process, domain, through, budget"),
+    ("schedule_run_pending", "schedule, max_jobs"),
+    ("unschedule", "name"),
     ("progress", "session"),
     ("job_tree", "session"),
     ("knit", "chunks"),
@@ -52,6 +61,7 @@ const SURFACE: [(&str, &str); 54] = [
          cached_price, cache_write_price, reasoning_price, max_concurrency, requests_per_minute, tokens_per_minute, fallback, \
          kind",
     ),
+    ("add_setting", "key, value, description"),
     ("set_config", "key, value"),
     ("get_config", "key"),
     ("claim_jobs", "worker, max_jobs, lease"),
@@ -199,7 +209,7 @@ fn every_sql_function_pins_its_search_path_but_those_that_cannot() {
     none(
         &mut client,
         "select p.proname::text from pg_proc p where p.pronamespace = 'dialectic'::regnamespace \
-         and p.proname in ('run_pending', 'wait') and (p.prosecdef or p.proconfig is not null)",
+         and p.proname in ('maintain', 'run_pending', 'wait') and (p.prosecdef or p.proconfig is not null)",
     );
     // A function in Rust cannot pin anything, so none may run with the rights of its owner.
     none(

@@ -267,7 +267,8 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
                  "content_to_include": {{"title": "HINT"}}, "missing": ["title"], "shape": {{"title": "HINT"}},
                  "why": "cut", "is_json": true, "is_closed": false, "document_key": "d", "tail": "LAST", "open_at": null,
                  "open_list": {{"path": "points", "items": 2, "last_complete": "ITEM", "interrupted": null}},
-                 "documents": [{{"type": "thesis", "author": "sim-b", "reviewer": null, "about": null, "stage": "thesis", "content": "DOCUMENT"}}]}}"#
+                 "documents": [{{"type": "thesis", "author": "sim-b", "reviewer": null, "about": null, "stage": "thesis", "content": "DOCUMENT"}},
+                               {{"type": "thesis", "author": "sim-c", "reviewer": null, "about": null, "stage": "thesis", "content": "OTHER"}}]}}"#
         ))
         .expect("values");
         for name in &names {

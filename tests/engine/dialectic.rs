@@ -6,6 +6,7 @@ mod counts;
 mod failing;
 mod forms;
 mod incomplete;
+mod isolation;
 mod iterations;
 mod mending;
 mod parts;

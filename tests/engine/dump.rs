@@ -9,13 +9,14 @@ use postgres::Client;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What is not dumped: what the running server knows of its providers and of where the claims stand, what the rows of jobs bring
-/// about by themselves, and lists that ship and nobody changes.
-const NOT_DUMPED: [&str; 8] = [
+/// What is not dumped: what the running server knows of its providers and of where the claims stand, when it maintained last,
+/// what the rows of jobs bring about by themselves, and lists that ship and nobody changes.
+const NOT_DUMPED: [&str; 9] = [
     "claim_positions",
     "claimers",
     "job_statuses",
     "job_transitions",
+    "maintenance",
     "provider_cooldowns",
     "queues",
     "ready_jobs",
@@ -91,7 +92,7 @@ fn tables(client: &mut Client) -> Vec<(String, i64, String)> {
     assert!(names.len() > 15, "{names:?}");
     names
         .into_iter()
-        .filter(|name| !["claimers", "queues", "provider_cooldowns"].contains(&name.as_str()))
+        .filter(|name| !["claimers", "maintenance", "queues", "provider_cooldowns"].contains(&name.as_str()))
         .map(|name| {
             let row = client
                 .query_one(

@@ -81,6 +81,24 @@ pub(crate) fn fill(client: &mut Client) {
              select job_id, claim_id, 'So far' from dialectic.model_calls where outcome = 'open' limit 1",
         )
         .expect("a clock, and what an open call has said");
+    // A deletion whose rows are not all removed, and the roll-up of its calls.
+    client
+        .batch_execute(
+            "insert into dialectic.deletions (id, kind) values (dialectic._uuid_v7(), 'session'); \
+             insert into dialectic.usage_history (owner, day, stage, model, calls, failed_calls, input_tokens, cached_tokens, \
+                 cache_write_tokens, output_tokens, reasoning_tokens, cost, unbilled, latencies) \
+             values ('role:postgres', '2026-01-31', 'thesis', 'sim-a', 3, 1, 10, 0, 0, 20, 0, 30, 0, '{\"7\": 3}'); \
+             insert into dialectic.deleted_calls (job_id, claim_id, owner, stage, model, started_at, prices, is_limited, is_failed, \
+                 input_tokens, output_tokens, cost, unbilled) \
+             values (dialectic._uuid_v7(), 1, 'role:postgres', 'thesis', 'sim-a', now(), '{1}', false, true, 1, 2, 3, 0)",
+        )
+        .expect("a deletion");
+    client
+        .batch_execute(
+            "insert into dialectic.schedule_definitions (owner, name, role, kind, schedule, prompt) \
+             values ('role:postgres', 'weekly', 'postgres', 'run', '0 7 * * 1', 'What happened?')",
+        )
+        .expect("a schedule");
 }
 
 fn finish_sessions(client: &mut Client) {

@@ -93,9 +93,10 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 21] = [
+const ADMIN_ONLY: [&str; 25] = [
     "add_model",
     "add_provider",
+    "add_setting",
     "claim_jobs",
     "close_wallet",
     "complete_job",
@@ -106,8 +107,11 @@ const ADMIN_ONLY: [&str; 21] = [
     "grant_user",
     "import_models",
     "job_request",
+    "maintain",
     "open_wallet",
     "run_pending",
+    "schedule_maintenance",
+    "schedule_run_pending",
     "self_check",
     "set_config",
     "set_document_template",

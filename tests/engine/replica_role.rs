@@ -52,9 +52,12 @@ fn functions_that_only_read_work_under_replica_role() {
         &[],
     );
     let expected = [
+        "_cron_database",
         "_due_sessions",
         "_hold_ups",
         "_lost_prompts",
+        "_maintenance_due_in",
+        "_preload_with_cron",
         "_retry_settings",
         "health",
         "prompt",

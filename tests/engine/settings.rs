@@ -69,3 +69,21 @@ fn generate_and_the_setting_share_the_bounds_of_retries() {
     let error = refused_with(&mut client, generate, &[&session], "22023", "max_retries");
     assert_eq!(error.hint(), Some("It must be from 0 to 100."));
 }
+
+#[test]
+fn retention_of_sessions_is_a_whole_number_or_null() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let set = "select dialectic.set_config('session_retention_days', $1::text::jsonb)";
+    for wrong in ["-1", "0.5", "\"90\"", "true"] {
+        let error = refused_with(&mut client, set, &[&wrong], "22023", "session_retention_days");
+        assert!(error.hint().is_some_and(|hint| hint.ends_with(", or null.")), "{error:?}");
+    }
+    for right in ["90", "null"] {
+        client.execute(set, &[&right]).unwrap_or_else(|error| panic!("{right}: {error:?}"));
+        assert_eq!(
+            one::<String>(&mut client, "select dialectic.get_config('session_retention_days')::text", &[]),
+            right
+        );
+    }
+}

@@ -68,3 +68,19 @@ fn a_cancel_that_is_rolled_back_reaches_nobody() {
     all_completed(&mut client, Duration::from_secs(20));
     assert_eq!(column::<String>(&mut client, OUTCOMES, &[]), ["1 answered"]);
 }
+
+#[test]
+fn delete_session_ends_a_running_call_and_counts_its_late_end() {
+    let (_server, mut client) = Server::serving("");
+    model(&mut client, "slow", "600000");
+    let session = essay(&mut client, &["slow"]);
+    in_flight(&mut client, 1);
+    assert!(one::<bool>(&mut client, "select dialectic.delete_session($1)", &[&session]));
+    // Its answer would come after ten minutes; the worker tells what the cancelled call used.
+    soon("the worker has stored the end of the call", || {
+        one(&mut client, "select count(*) = 0 from dialectic.deleted_calls", &[])
+    });
+    let used = "select concat_ws(' ', calls, failed_calls, session_id) from dialectic.usage";
+    assert_eq!(one::<String>(&mut client, used, &[]), "1 0");
+    assert_sound(&mut client);
+}

@@ -25,9 +25,9 @@ begin
         lease_until = null,
         error_details = jsonb_build_object('class', 'cancelled', 'message', 'the session is deleted')
     where j.session_id = any (session_ids) and j.status <> all (_ended_statuses());
-    perform _close_lost_calls(array(
+    perform _settle_lost_calls(array(
         select c.id from jobs j join model_calls c on c.job_id = j.id
-        where j.session_id = any (session_ids) and c.outcome = 'open'), _now());
+        where j.session_id = any (session_ids) and c.outcome = 'open'));
     perform _add_to_usage_history(array(
         select c from jobs j join model_calls c on c.job_id = j.id where j.session_id = any (session_ids)));
     delete from budgets b where b.session_id = any (session_ids);

@@ -174,8 +174,8 @@ begin
             doomed := array(select c.id from model_calls c where c.job_id = old.id);
     end case;
     if doomed <> '{}' then
-        perform _close_lost_calls(
-            array(select c.id from model_calls c where c.id = any (doomed) and c.outcome = 'open'), _now());
+        perform _settle_lost_calls(
+            array(select c.id from model_calls c where c.id = any (doomed) and c.outcome = 'open'));
         delete from model_calls c where c.id = any (doomed);
     end if;
     return old;

@@ -93,7 +93,8 @@ fn callbacks() -> BTreeSet<String> {
     let written_in_rust: Vec<String> = column(
         &mut database.connect(),
         "select p.proname::text from pg_proc p join pg_language l on l.oid = p.prolang \
-         where p.pronamespace = 'dialectic'::regnamespace and l.lanname = 'c' and p.prosrc <> 'dialectic_call_as_owner'",
+         where p.pronamespace = 'dialectic'::regnamespace and l.lanname = 'c' and p.prosrc <> 'dialectic_call_as_owner' \
+         and p.proname like '\\_%'",
         &[],
     );
     let engine = all().into_iter().filter(|(path, _)| path.components().any(|part| part.as_os_str() == "engine"));
@@ -124,6 +125,7 @@ fn sql_of_the_engine_calls_few_functions_of_rust() {
         "_now",
         "_plan_recipe",       // public function plan, written in Rust
         "_render_seed",       // public functions start_session, submit_stage and generate
+        "_require_commits",   // server fact: whether maintain() may commit
         "_sent_messages",     // public function prompt, written in Rust
         "_settle_lost_calls", // a user's DELETE of a session with calls in flight
         "_uuid_v7",

@@ -116,15 +116,15 @@ fn called(client: &mut Client) -> (Uuid, i64) {
     (job, claim)
 }
 
-/// What the engine does with the answer of a call: the same statement for a job that is deleted.
+/// What the engine does when a call has ended: the same statements for a job that is deleted.
 fn answer(client: &mut Client, job: Uuid, claim: i64) {
     client
         .execute(
-            "select dialectic._keep_replies(array[$1::uuid], array[$2::bigint], array['Late.'], array['stop'], \
-                    array[null::text], array[1000::bigint], array[2000::bigint], array[0::bigint], array[0::bigint], \
-                    array[0::bigint], array[false], array[null::text], array[null::text], array[null::bigint], \
-                    array[200], array[null::bigint], array['provider'], array[false], array[null::text], \
-                    array[null::jsonb], array[true], array[false], array[null::bigint], array[null::jsonb])",
+            "select dialectic._add_late_usage(array[e.ended]) \
+             from (select ($1::uuid, $2::bigint, null, null, 'stop', null, 200, null, 1000, 2000, 0, 0, 0, false) \
+                          ::dialectic._call_end as ended) as e \
+             cross join lateral dialectic._close_calls(array[e.ended]) as c \
+             where c.is_deleted",
             &[&job, &claim],
         )
         .expect("an answer");

@@ -22,6 +22,7 @@ mod laws;
 pub use forecast::forecast;
 pub use ground::{Given, Ground, Model, Past, Tier, Tokens, Took};
 
+use crate::id::Id;
 use crate::plan::{Child, PlanError, Source, plan, products};
 use crate::recipe::{FileType, INITIAL_USER_PROMPT, JobType, Origin, Recipe, SEED_PROMPT, Step, Strategy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +138,7 @@ fn sources<'a>(recipe: &Recipe, slug: &str, there: impl Iterator<Item = &'a Sour
         };
         if !sources.iter().any(is_there) {
             sources.push(Source {
-                id: format!("{prompt}:{slug}"),
+                id: format!("{prompt}:{slug}").into(),
                 r#type: prompt.to_owned(),
                 stage: is_of_stage.then(|| slug.to_owned()),
                 document_key: None,
@@ -153,15 +154,15 @@ fn sources<'a>(recipe: &Recipe, slug: &str, there: impl Iterator<Item = &'a Sour
 }
 
 /// The id by which later stages know what a stage made.
-fn renamed(slug: &str, id: &str) -> String {
-    format!("{slug}:{id}")
+fn renamed(slug: &str, id: &Id) -> Id {
+    format!("{slug}:{id}").into()
 }
 
 /// The products of a stage under ids of their own: steps of two stages may have the same key, and what they make is not the same.
 fn distinct(mut products: Vec<Source>, slug: &str) -> Vec<Source> {
-    let begun: BTreeSet<String> =
+    let begun: BTreeSet<Id> =
         products.iter().filter(|source| source.lineage_id.as_ref() == Some(&source.id)).map(|s| s.id.clone()).collect();
-    let renamed = |id: &str| renamed(slug, id);
+    let renamed = |id: &Id| renamed(slug, id);
     for source in &mut products {
         source.id = renamed(&source.id);
         source.lineage_id = source.lineage_id.take().map(|id| if begun.contains(&id) { renamed(&id) } else { id });

@@ -12,6 +12,7 @@
 //! | [`egress`] | which addresses may be called |
 //! | [`explain`] | what a process will come to before it runs |
 //! | [`histogram`] | how durations are counted so that their quantiles can be told |
+//! | [`id`] | nothing: the type that tells ids from step keys, models and stages |
 //! | [`job_prompt`] | the messages of a call, and whether they fit the context window |
 //! | [`readiness`] | which steps of a stage may begin now |
 //! | [`definition`] | a process as a session started with it, and what its prompts may say |
@@ -41,6 +42,7 @@ pub mod egress;
 pub mod explain;
 mod hash;
 pub mod histogram;
+pub mod id;
 pub mod job;
 pub mod job_prompt;
 pub mod json;

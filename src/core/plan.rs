@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::hash;
+use crate::id::Id;
 use crate::recipe::{Recipe, Step, Strategy};
 
 mod advance;
@@ -31,10 +32,10 @@ pub const MAX_LINKS: usize = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Its id.
-    pub id: String,
+    pub id: Id,
     /// The id of the JSON it was rendered from, which is what a part is taken from.
     #[serde(default)]
-    pub json_id: Option<String>,
+    pub json_id: Option<Id>,
     /// Its type: the `output_type` of the step that made it, or a type the shell provides.
     pub r#type: String,
     /// The stage it was made in; `None` is the stage being planned.
@@ -48,7 +49,7 @@ pub struct Source {
     pub model: Option<String>,
     /// The thesis it descends from.
     #[serde(default)]
-    pub lineage_id: Option<String>,
+    pub lineage_id: Option<Id>,
     /// The model whose view of that thesis it carries.
     #[serde(default)]
     pub reviewer: Option<String>,
@@ -67,7 +68,7 @@ pub struct Child {
     /// Tells it apart from its siblings of the same step and model.
     pub group_key: String,
     /// The lineage it continues.
-    pub lineage_id: Option<String>,
+    pub lineage_id: Option<Id>,
     /// Whether its answer begins a lineage.
     pub starts_lineage: bool,
     /// The model whose view of the lineage it carries.
@@ -80,7 +81,7 @@ pub struct Child {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChildInput {
     /// The id of the artifact.
-    pub artifact: String,
+    pub artifact: Id,
     /// What the prompt calls it.
     pub role: String,
     /// A JSON pointer to the part of it that is read; the whole without one.
@@ -151,7 +152,7 @@ pub fn products(recipe: &Recipe, stage: Option<&str>, children: &[Child]) -> Vec
 
 /// What a child will have produced, before it has: its id is made of its step, model and group.
 pub fn product(step: &Step, stage: Option<&str>, child: &Child) -> Source {
-    let id = format!("{}/{}/{}", child.step_key, child.model, short(&child.group_key));
+    let id = Id::from(format!("{}/{}/{}", child.step_key, child.model, short(&child.group_key)));
     Source {
         r#type: step.output_type.clone(),
         stage: stage.map(str::to_owned),

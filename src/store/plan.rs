@@ -11,6 +11,7 @@ use crate::store::claim::Claim;
 use crate::store::definition::definition;
 use children::Children;
 use dialectic_core::definition::{Definition, SeedSource};
+use dialectic_core::id::Id;
 use dialectic_core::job::Status;
 use dialectic_core::plan::{Advance, Source, StageProgress};
 use dialectic_core::readiness::Progress;
@@ -251,16 +252,22 @@ fn read_progress(runs: Vec<Uuid>, min_models: usize) -> Result<HashMap<Uuid, Sta
 
 fn read_source(row: &Row) -> Result<Source, Error> {
     Ok(Source {
-        id: row.get::<Uuid>("id")?.to_string(),
-        json_id: row.nullable::<Uuid>("json_id")?.map(|id| id.to_string()),
+        id: core_id(row.get("id")?),
+        json_id: row.nullable("json_id")?.map(core_id),
         r#type: row.get("type")?,
         stage: row.nullable("stage")?,
         document_key: row.nullable("document_key")?,
         model: row.nullable("model")?,
-        lineage_id: row.nullable::<Uuid>("lineage_id")?.map(|id| id.to_string()),
+        lineage_id: row.nullable("lineage_id")?.map(core_id),
         reviewer: row.nullable("reviewer")?,
         previous_iteration: row.get("is_previous")?,
     })
+}
+
+/// The id of a row as the core takes it. The text is formatted on the stack, so that only the id itself is allocated.
+fn core_id(row: Uuid) -> Id {
+    let row = uuid::Uuid::from_bytes(*row.as_bytes());
+    Id::from(&*row.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
 }
 
 /// What a plan becomes.

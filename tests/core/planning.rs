@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dialectic_core::id::Id;
 use dialectic_core::plan::{Child, Source, plan, products};
 use dialectic_core::recipe::Recipe;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ fn essay() -> Vec<(String, Recipe)> {
 /// A process run on paper: the jobs of each stage, and every artifact by id.
 struct Run {
     stages: BTreeMap<String, Vec<Child>>,
-    artifacts: BTreeMap<String, Source>,
+    artifacts: BTreeMap<Id, Source>,
 }
 
 impl Run {
@@ -121,7 +122,7 @@ fn a_critique_reads_exactly_the_thesis_of_its_lineage() {
     for critique in run.step("antithesis", "critique") {
         let thesis = run.read_one(critique, "thesis");
         assert_eq!(critique.inputs.len(), 2, "the seed prompt and one thesis");
-        assert_eq!((&critique.lineage_id, &critique.group_key), (&thesis.lineage_id, &thesis.id));
+        assert_eq!((&critique.lineage_id, critique.group_key.as_str()), (&thesis.lineage_id, thesis.id.as_str()));
         assert_eq!(critique.reviewer.as_ref(), Some(&critique.model));
         assert!(!critique.starts_lineage);
         seen.insert((critique.model.clone(), thesis.model.clone()));
@@ -151,7 +152,10 @@ fn a_reduction_reads_every_pair_of_one_thesis_and_the_final_text_every_reduction
         let chunks = run.read(reduction, "pairwise_synthesis_chunk");
         assert_eq!(chunks.len(), 9);
         assert!(chunks.iter().all(|chunk| chunk.lineage_id == reduction.lineage_id));
-        assert_eq!((Some(&reduction.group_key), &reduction.reviewer), (reduction.lineage_id.as_ref(), &None));
+        assert_eq!(
+            (Some(reduction.group_key.as_str()), &reduction.reviewer),
+            (reduction.lineage_id.as_ref().map(Id::as_str), &None)
+        );
     }
     for last in run.step("synthesis", "final") {
         assert_eq!(run.read(last, "reduced_synthesis").len(), 9);

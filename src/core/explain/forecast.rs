@@ -14,6 +14,7 @@ use super::library::Library;
 use super::{StagePlan, renamed};
 use crate::context::{Piece, SEAM, StageLimits, Window, groups, may_shrink, most_groups};
 use crate::definition::Manuscript;
+use crate::id::Id;
 use crate::json;
 use crate::plan::{Child, Source};
 use crate::prompt::Message;
@@ -107,20 +108,20 @@ type Made<'a> = (&'a Source, Option<(&'a str, &'a str)>);
 struct Desk<'a> {
     ground: &'a Ground<'a>,
     library: Library,
-    given: HashMap<&'a str, &'a Given>,
+    given: HashMap<&'a Id, &'a Given>,
     /// The numbers of texts that are there, by id and part.
-    known: HashMap<(&'a str, Option<&'a str>), usize>,
+    known: HashMap<(&'a Id, Option<&'a str>), usize>,
     past: HashMap<(bool, Writing<'a>), &'a Past>,
     /// By the id that later stages know it by, which step made a text.
-    makers: HashMap<String, (&'a str, &'a str)>,
+    makers: HashMap<Id, (&'a str, &'a str)>,
     /// The model that began a lineage.
-    founders: HashMap<String, &'a str>,
+    founders: HashMap<Id, &'a str>,
     answers: HashMap<Writing<'a>, Answer<'a>>,
     samples: HashMap<(Writing<'a>, usize), Sample>,
     /// What templates do with the texts they are given, by stage and step.
     templates: HashMap<(&'a str, &'a str), Template>,
     /// What the stage at hand may read.
-    sources: HashMap<&'a str, Made<'a>>,
+    sources: HashMap<&'a Id, Made<'a>>,
     seed: usize,
 }
 
@@ -132,7 +133,7 @@ impl<'a> Desk<'a> {
         });
         Self {
             library: Library::new(&ground.request),
-            given: ground.given.iter().map(|given| (given.id.as_str(), given)).collect(),
+            given: ground.given.iter().map(|given| (&given.id, given)).collect(),
             known: HashMap::new(),
             past: past.collect(),
             makers: HashMap::new(),
@@ -150,10 +151,9 @@ impl<'a> Desk<'a> {
     fn open(&mut self, plan: &'a StagePlan<'_>) {
         let seed = self.ground.definition.seed_prompt(plan.slug, self.ground.iteration, &self.ground.request);
         self.seed = self.library.add(seed.unwrap_or_default());
-        let before =
-            plan.sources.iter().map(|source| (source.id.as_str(), (source, self.makers.get(&source.id).copied())));
+        let before = plan.sources.iter().map(|source| (&source.id, (source, self.makers.get(&source.id).copied())));
         let own = plan.products.iter().zip(&plan.children);
-        let own = own.map(|(source, child)| (source.id.as_str(), (source, Some((plan.slug, child.step_key.as_str())))));
+        let own = own.map(|(source, child)| (&source.id, (source, Some((plan.slug, child.step_key.as_str())))));
         self.sources = before.chain(own).collect();
         for (source, child) in plan.products.iter().zip(&plan.children).filter(|(_, child)| child.starts_lineage) {
             self.founders.insert(source.id.clone(), &child.model);

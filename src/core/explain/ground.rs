@@ -1,6 +1,7 @@
 //! What an estimate stands on and what it comes to, as values. Decides nothing.
 
 use crate::definition::Definition;
+use crate::id::Id;
 use crate::tokens::Measure;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ pub struct Model {
 #[derive(Debug, Clone)]
 pub struct Given {
     /// The id that plans know it by.
-    pub id: String,
+    pub id: Id,
     /// Its name, if it has one.
     pub name: Option<String>,
     /// The text.

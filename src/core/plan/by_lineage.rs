@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use super::PlanError;
 use super::candidates::Candidates;
 use super::children::{Children, Descent};
+use crate::id::Id;
 
 pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Result<(), PlanError> {
-    let mut lineages: BTreeSet<Option<&str>> = BTreeSet::new();
+    let mut lineages: BTreeSet<Option<&Id>> = BTreeSet::new();
     for input in found.fanning()? {
         lineages.extend(found.lineages(input));
     }
@@ -19,7 +20,7 @@ pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Resul
     }
     for lineage in lineages {
         let descent = Descent { lineage, reviewer: None };
-        let group = lineage.unwrap_or("none").to_owned();
+        let group = lineage.map_or("none", Id::as_str).to_owned();
         children.add(group, &found.joined(&[], lineage, None), descent)?;
     }
     Ok(())

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 
 use super::{PlanError, Source};
+use crate::id::Id;
 use crate::recipe::{FromModels, INITIAL_USER_PROMPT, Input, Origin, Step};
 
 /// The artifacts of one input by lineage and reviewer, as positions in its sorted list.
-type Index<'a> = BTreeMap<Option<&'a str>, BTreeMap<Option<&'a str>, Vec<usize>>>;
+type Index<'a> = BTreeMap<Option<&'a Id>, BTreeMap<Option<&'a str>, Vec<usize>>>;
 
 pub(super) struct Candidates<'a> {
     pub(super) step: &'a Step,
@@ -37,7 +38,7 @@ impl<'a> Candidates<'a> {
             list.sort_by_key(|source| rank(source));
             let mut index = Index::new();
             for (position, source) in list.iter().enumerate() {
-                let reviewers = index.entry(source.lineage_id.as_deref()).or_default();
+                let reviewers = index.entry(source.lineage_id.as_ref()).or_default();
                 let positions = reviewers.entry(source.reviewer.as_deref()).or_default();
                 positions.push(position);
             }
@@ -57,12 +58,12 @@ impl<'a> Candidates<'a> {
     }
 
     /// The lineages among the artifacts of an input.
-    pub(super) fn lineages(&self, input: usize) -> impl Iterator<Item = Option<&'a str>> {
+    pub(super) fn lineages(&self, input: usize) -> impl Iterator<Item = Option<&'a Id>> {
         self.indexes[input].keys().copied()
     }
 
     /// The artifacts of exactly this lineage.
-    pub(super) fn of_lineage(&self, input: usize, lineage: Option<&str>) -> Vec<&'a Source> {
+    pub(super) fn of_lineage(&self, input: usize, lineage: Option<&Id>) -> Vec<&'a Source> {
         let reviewers = self.indexes[input].get(&lineage);
         let positions = reviewers.into_iter().flat_map(BTreeMap::values).flatten();
         self.pick(input, positions.copied().collect())
@@ -72,7 +73,7 @@ impl<'a> Candidates<'a> {
     pub(super) fn joined(
         &self,
         fixed: &[(usize, Vec<&'a Source>)],
-        lineage: Option<&str>,
+        lineage: Option<&Id>,
         reviewer: Option<&str>,
     ) -> Vec<Vec<&'a Source>> {
         (0..self.lists.len())
@@ -85,7 +86,7 @@ impl<'a> Candidates<'a> {
 
     /// What has no lineage belongs to every one, and so for reviewers. The iteration before had lineages of its own, so
     /// what comes from it is not joined but given whole.
-    fn join(&self, input: usize, lineage: Option<&str>, reviewer: Option<&str>) -> Vec<&'a Source> {
+    fn join(&self, input: usize, lineage: Option<&Id>, reviewer: Option<&str>) -> Vec<&'a Source> {
         if self.step.inputs_required[input].previous_iteration {
             return self.lists[input].clone();
         }
@@ -150,14 +151,14 @@ fn is_of_model(input: &Input, source: &Source, model: &str) -> bool {
 }
 
 type Rank<'a> =
-    ((&'a Option<String>, &'a Option<String>, &'a Option<String>, &'a str), (&'a Option<String>, &'a Option<String>));
+    ((&'a Option<String>, &'a Option<Id>, &'a Option<String>, &'a Id), (&'a Option<String>, &'a Option<String>));
 
 fn rank(source: &Source) -> Rank<'_> {
     ((&source.model, &source.lineage_id, &source.reviewer, &source.id), (&source.stage, &source.document_key))
 }
 
 /// The entries a key goes with: its own and the nameless one; every entry for no key.
-fn matching<'m, T>(entries: &'m BTreeMap<Option<&str>, T>, key: Option<&'m str>) -> Vec<&'m T> {
+fn matching<'m, K: Ord + ?Sized, T>(entries: &'m BTreeMap<Option<&'m K>, T>, key: Option<&'m K>) -> Vec<&'m T> {
     match key {
         None => entries.values().collect(),
         Some(_) => [entries.get(&None), entries.get(&key)].into_iter().flatten().collect(),

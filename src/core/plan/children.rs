@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::candidates::missing;
 use super::{Child, ChildInput, MAX_LINKS, PlanError, Source};
+use crate::id::Id;
 use crate::recipe::{Step, Strategy};
 
 /// The children of one step for one model, as they are planned.
@@ -21,7 +22,7 @@ pub(super) struct Children<'a> {
 /// What a strategy knows of a job's descent; what it leaves open follows from the inputs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Descent<'a> {
-    pub(super) lineage: Option<&'a str>,
+    pub(super) lineage: Option<&'a Id>,
     pub(super) reviewer: Option<&'a str>,
 }
 
@@ -66,13 +67,13 @@ impl<'a> Children<'a> {
         if self.links > MAX_LINKS {
             return Err(too_many(self.step));
         }
-        let lineages: BTreeSet<&str> = related.iter().filter_map(|source| source.lineage_id.as_deref()).collect();
+        let lineages: BTreeSet<&Id> = related.iter().filter_map(|source| source.lineage_id.as_ref()).collect();
         let lineage = descent.lineage.or_else(|| only(&lineages));
         self.list.push(Child {
             step_key: self.step.key.clone(),
             model: self.model.to_owned(),
             group_key,
-            lineage_id: lineage.map(str::to_owned),
+            lineage_id: lineage.cloned(),
             starts_lineage: lineage.is_none() && lineages.is_empty(),
             reviewer: lineage.and_then(|_| self.reviewer(&related, descent.reviewer)),
             inputs,
@@ -105,6 +106,6 @@ pub(super) fn too_many(step: &Step) -> PlanError {
     }
 }
 
-fn only<'s>(set: &BTreeSet<&'s str>) -> Option<&'s str> {
+fn only<'s, T: Ord + ?Sized>(set: &BTreeSet<&'s T>) -> Option<&'s T> {
     if set.len() == 1 { set.first().copied() } else { None }
 }

@@ -6,6 +6,7 @@
 use super::candidates::{Candidates, missing};
 use super::children::{Children, Descent};
 use super::{PlanError, Source};
+use crate::id::Id;
 
 pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Result<(), PlanError> {
     let step = found.step;
@@ -17,7 +18,7 @@ pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Resul
         });
     };
     for &first in found.all(original) {
-        let lineage = first.lineage_id.as_deref();
+        let lineage = first.lineage_id.as_ref();
         let critiques = critiques(found, critique, lineage);
         let asked = &step.inputs_required[critique];
         if asked.required && critiques.is_empty() {
@@ -36,7 +37,7 @@ pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Resul
     Ok(())
 }
 
-fn critiques<'a>(found: &Candidates<'a>, input: usize, lineage: Option<&str>) -> Vec<&'a Source> {
+fn critiques<'a>(found: &Candidates<'a>, input: usize, lineage: Option<&Id>) -> Vec<&'a Source> {
     let mut critiques = found.of_lineage(input, None);
     if lineage.is_some() {
         critiques.extend(found.of_lineage(input, lineage));

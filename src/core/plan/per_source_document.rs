@@ -12,11 +12,11 @@ pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Resul
         return Ok(());
     };
     for &source in found.all(leading) {
-        let lineage = source.lineage_id.as_deref();
+        let lineage = source.lineage_id.as_ref();
         let reviewer = source.reviewer.as_deref();
         let chosen = found.joined(&[(leading, vec![source])], lineage, reviewer);
         let descent = Descent { lineage, reviewer: None };
-        children.add(source.id.clone(), &chosen, descent)?;
+        children.add(source.id.as_str().to_owned(), &chosen, descent)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 use super::PlanError;
 use super::candidates::Candidates;
 use super::children::{Children, Descent};
+use crate::id::Id;
 
 pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Result<(), PlanError> {
     let Some(&leading) = found.fanning()?.first() else {
@@ -15,7 +16,7 @@ pub(super) fn plan(found: &Candidates<'_>, children: &mut Children<'_>) -> Resul
         let group = found.of_lineage(leading, lineage);
         let chosen = found.joined(&[(leading, group)], lineage, None);
         let descent = Descent { lineage, reviewer: None };
-        children.add(lineage.unwrap_or("none").to_owned(), &chosen, descent)?;
+        children.add(lineage.map_or("none", Id::as_str).to_owned(), &chosen, descent)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::{Root, query};
 use crate::error::Error;
 use crate::store::composite::{self, Composite};
 use crate::uuid_v7;
+use dialectic_core::id::Id;
 use dialectic_core::plan;
 use dialectic_core::recipe::Step;
 use pgrx::Uuid;
@@ -61,7 +62,7 @@ impl Children {
             let own = child.starts_lineage.then_some(id);
             let lineage = match own {
                 Some(own) => Some(own),
-                None => child.lineage_id.as_deref().map(row_id).transpose()?,
+                None => child.lineage_id.as_ref().map(row_id).transpose()?,
             };
             self.children.push(Child {
                 id,
@@ -94,11 +95,11 @@ impl Children {
     }
 }
 
-/// The id of a row by its text. The planner takes ids as text, because dialectic.plan lets users choose their own.
-fn row_id(text: &str) -> Result<Uuid, Error> {
-    let id = uuid::Uuid::try_parse(text);
-    let id = id.map_err(|problem| Error::Unreadable(format!("\"{text}\" is not the id of an artifact: {problem}")))?;
-    Ok(Uuid::from_bytes(id.into_bytes()))
+/// The row that an id of the core names.
+fn row_id(id: &Id) -> Result<Uuid, Error> {
+    let row = uuid::Uuid::try_parse(id.as_str());
+    let row = row.map_err(|problem| Error::Unreadable(format!("\"{id}\" is not the id of an artifact: {problem}")))?;
+    Ok(Uuid::from_bytes(row.into_bytes()))
 }
 
 impl Composite for Child {

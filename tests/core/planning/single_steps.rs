@@ -2,6 +2,7 @@
 //!
 //! Each law builds the fewest artifacts that could break it. Whole processes are planned next door.
 
+use dialectic_core::id::Id;
 use dialectic_core::plan::{Child, PlanError, Source, plan, plan_step};
 use dialectic_core::recipe::Recipe;
 use proptest::prelude::{Just, Strategy as _, prop_assert_eq, proptest};
@@ -51,7 +52,7 @@ fn a_step_that_reads_no_lineage_starts_one_and_a_step_that_reads_several_has_non
         (child.lineage_id, child.starts_lineage)
     };
     assert_eq!(descent(&[doc("a", json!(null))]), (None, true));
-    assert_eq!(descent(&[doc("a", json!(null)), doc("b", json!("L"))]), (Some("L".to_owned()), false));
+    assert_eq!(descent(&[doc("a", json!(null)), doc("b", json!("L"))]), (Some(Id::from("L")), false));
     assert_eq!(descent(&[doc("a", json!("K")), doc("b", json!("L"))]), (None, false));
 }
 
@@ -64,7 +65,7 @@ fn the_previous_iteration_is_read_only_where_asked_and_gives_no_lineage() {
         let recipe = step(json!({"granularity_strategy": strategy, "inputs_required": [
             {"type": "doc"}, {"type": "doc", "previous_iteration": true}]}));
         let children = plan_one(&recipe, &[old.clone(), new.clone()], "ada").unwrap();
-        assert_eq!((children.len(), children[0].lineage_id.as_deref()), (1, Some("L2")));
+        assert_eq!((children.len(), children[0].lineage_id.as_ref().map(Id::as_str)), (1, Some("L2")));
         let read: Vec<&str> = children[0].inputs.iter().map(|input| input.artifact.as_str()).collect();
         assert_eq!(read, ["new", "old"]);
         assert_eq!(plan_one(&recipe, std::slice::from_ref(&new), "ada").unwrap()[0].inputs.len(), 1);
@@ -162,12 +163,12 @@ proptest! {
             {"type": "header_context", "required": false}, {"type": "lead", "from_models": "all"},
             {"type": "side", "from_models": "all", "origin_type": "lead", "required": false}]}));
         let make = |n: usize| Source {
-            id: format!("a{}", (n * 17) % 40),
+            id: format!("a{}", (n * 17) % 40).into(),
             r#type: ["lead", "side", "header_context"][n % 3].to_owned(),
             stage: None,
             document_key: None,
             model: Some(["ada", "bob"][n % 2].to_owned()),
-            lineage_id: [None, Some("K"), Some("L")][n / 3 % 3].map(str::to_owned),
+            lineage_id: [None, Some("K"), Some("L")][n / 3 % 3].map(Id::from),
             reviewer: [None, Some("ada"), Some("bob")][n / 9 % 3].map(str::to_owned),
             previous_iteration: false,
             json_id: None,

@@ -94,7 +94,7 @@ impl<'a> Desk<'a> {
             Document {
                 r#type: source.r#type.clone(),
                 role: (*role).to_owned(),
-                name: self.given.get(source.id.as_str()).and_then(|given| given.name.clone()),
+                name: self.given.get(&source.id).and_then(|given| given.name.clone()),
                 stage: source.stage.clone(),
                 author: source.model.clone(),
                 reviewer: source.reviewer.clone(),
@@ -119,7 +119,7 @@ impl<'a> Desk<'a> {
     /// What a call reads, each with the number of its text.
     pub(super) fn texts(&mut self, child: &'a Child) -> Vec<Reading<'a>> {
         let read = |input: &'a ChildInput| {
-            let (source, maker) = *self.sources.get(input.artifact.as_str())?;
+            let (source, maker) = *self.sources.get(&input.artifact)?;
             Some(Reading { source, role: &input.role, number: self.number(source, maker, input.part.as_deref()) })
         };
         child.inputs.iter().filter_map(read).collect()
@@ -135,7 +135,7 @@ impl<'a> Desk<'a> {
             let put = || self.library.put(json::part(json, part), scale, most);
             return *answer.parts.entry(part).or_insert_with(put);
         }
-        match self.given.get(source.id.as_str()) {
+        match self.given.get(&source.id) {
             Some(given) => {
                 let content = || part.map_or_else(|| given.content.clone(), |part| json::part(&given.content, part));
                 *self.known.entry((&given.id, part)).or_insert_with(|| self.library.add(content()))

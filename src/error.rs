@@ -151,7 +151,8 @@ impl Error {
             Error::Plan(_) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
                 None,
-                "A step needs what its inputs_required name; see what there is in dialectic.contributions and dialectic.resources.",
+                "A step needs what its inputs_required name; see what there is in dialectic.contributions and \
+                 dialectic.resources.",
             ),
             Error::TooDeep(_) => (
                 ERRCODE_INVALID_PARAMETER_VALUE,
@@ -213,12 +214,14 @@ impl SettingsOf {
     fn known(self) -> &'static str {
         match self {
             SettingsOf::Simulator => {
-                "Simulator models take fail_first, fail_always, fail_class, retry_after_ms, latency_ms, cut_after_tokens, \
+                "Simulator models take fail_first, fail_always, fail_class, retry_after_ms, latency_ms, \
+                 cut_after_tokens, \
                  malformed_json, drop_connection, refuse, answer_words, seed, marker, omit_keys, omit_always, wrap, \
                  continue and thinks_tokens."
             }
             SettingsOf::Model => {
-                "Models take dialect, token_parameter, system_role, sampling, parameters, json, prefill, thinking, effort, \
+                "Models take dialect, token_parameter, system_role, sampling, parameters, json, prefill, thinking, \
+                 effort, \
                  stream_usage and extra_body."
             }
             SettingsOf::Provider => {

@@ -1,7 +1,8 @@
 //! Hooks that only tests use: the settings `dialectic.clock_offset`, `dialectic.stop_at` and `dialectic.wait_poll_ms`.
 //!
 //! They exist in builds with the cargo feature `test-hooks` and in no other: without it the functions here do nothing,
-//! and nobody can move the clock, stop the worker or keep `wait` from polling. Tests in the layer `release-surface` check that.
+//! and nobody can move the clock, stop the worker or keep `wait` from polling. Tests in the layer `release-surface`
+//! check that.
 
 #[cfg(feature = "test-hooks")]
 mod enabled;

@@ -57,7 +57,10 @@ begin
 end
 $$;
 comment on function job_request(uuid, bigint) is
-    'The exact request of a claimed job: provider, model, messages and limits, never the secret. With a claim_id, an error when the job is no longer claimed under it. Saves the prompt, holds what the call may cost and opens it. Null when it cannot be asked now, and is no longer yours: its documents do not fit and are condensed first, or there is no money for it.';
+    'The exact request of a claimed job: provider, model, messages and limits, never the secret. With a claim_id, an '
+    'error when the job is no longer claimed under it. Saves the prompt, holds what the call may cost and opens it. '
+    'Null when it cannot be asked now, and is no longer yours: its documents do not fit and are condensed first, or '
+    'there is no money for it.';
 
 -- Returns a job to the queue that waits for money which other calls hold; it is due again in a second.
 create function _postpone_unfunded(job uuid, claim_id bigint) returns void
@@ -105,7 +108,8 @@ begin
 end
 $$;
 comment on function complete_job(uuid, bigint, text, text, jsonb) is
-    'Finishes a claimed job with the answer of its model (a plan job plans, and needs none); returns its new status, or stale when the claim is no longer the job''s.';
+    'Finishes a claimed job with the answer of its model (a plan job plans, and needs none); returns its new status, '
+    'or stale when the claim is no longer the job''s.';
 
 create function fail_job(
     job uuid, claim_id bigint, class text, message text, retry_after interval default null, usage jsonb default '{}'
@@ -132,7 +136,9 @@ begin
 end
 $$;
 comment on function fail_job(uuid, bigint, text, text, interval, jsonb) is
-    'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the claim is no longer the job''s. Where usage is not given, a call that failed as transient or for its content is taken to have read its prompt; {"input_tokens": 0, "output_tokens": 0} says that it was not.';
+    'Gives back a claimed job with the class and the cause of its failure; returns its new status, or stale when the '
+    'claim is no longer the job''s. Where usage is not given, a call that failed as transient or for its content is '
+    'taken to have read its prompt; {"input_tokens": 0, "output_tokens": 0} says that it was not.';
 
 -- Checks that usage has known keys and whole numbers, that no part is more than the whole, and that a call was opened.
 create function _check_usage(job uuid, claim bigint, usage jsonb) returns void
@@ -142,19 +148,24 @@ as $$
 begin
     if jsonb_typeof(usage) is distinct from 'object' or exists (
         select from jsonb_each(usage) as u
-        where u.key <> all (array['input_tokens', 'output_tokens', 'cached_tokens', 'cache_write_tokens', 'reasoning_tokens'])
-           or not coalesce(case jsonb_typeof(u.value) when 'number' then (u.value #>> '{}')::numeric between 0 and 1000000000000
-                                                                     and (u.value #>> '{}')::numeric % 1 = 0
-                                                       when 'null' then true end, false)) then
+        where u.key <> all (array['input_tokens', 'output_tokens', 'cached_tokens', 'cache_write_tokens',
+                                  'reasoning_tokens'])
+           or not coalesce(case jsonb_typeof(u.value)
+                               when 'number' then (u.value #>> '{}')::numeric between 0 and 1000000000000
+                                              and (u.value #>> '{}')::numeric % 1 = 0
+                               when 'null' then true end, false)) then
         raise exception 'usage cannot be %', coalesce(usage::text, 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'Give {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"}, whole numbers from 0 on.';
+                  hint = 'Give {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", '
+                         '"reasoning_tokens"}, whole numbers from 0 on.';
     end if;
-    if coalesce((usage ->> 'cached_tokens')::numeric, 0) + coalesce((usage ->> 'cache_write_tokens')::numeric, 0) > (usage ->> 'input_tokens')::numeric
+    if coalesce((usage ->> 'cached_tokens')::numeric, 0) + coalesce((usage ->> 'cache_write_tokens')::numeric, 0)
+           > (usage ->> 'input_tokens')::numeric
         or (usage ->> 'reasoning_tokens')::numeric > (usage ->> 'output_tokens')::numeric then
         raise exception 'usage cannot be %', usage
             using errcode = 'invalid_parameter_value',
-                  hint = 'input_tokens are all that was read, those from a cache and into one among them; output_tokens all that was written, with those only thought.';
+                  hint = 'input_tokens includes the tokens read from a cache and into one; output_tokens includes '
+                         'reasoning_tokens.';
     end if;
     if ((usage ->> 'input_tokens')::numeric > 0 or (usage ->> 'output_tokens')::numeric > 0)
         and exists (select from jobs j where j.id = job and j.claim_id = claim)
@@ -162,7 +173,8 @@ begin
         raise exception 'usage was given, but no call was opened for job "%" under this claim', job
             using errcode = 'object_not_in_prerequisite_state',
                   detail = 'What a call may cost is held before it leaves, and what it cost is recorded with it.',
-                  hint = 'dialectic.job_request(job, claim_id) opens the call. A text that no model was called for is handed in without usage.';
+                  hint = 'dialectic.job_request(job, claim_id) opens the call. A text without a call is handed in '
+                         'without usage.';
     end if;
 end
 $$;

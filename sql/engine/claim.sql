@@ -20,8 +20,8 @@ create view _claimer_locks with (security_invoker) as
       and l.classid = (select k.space::oid from _claimer_key('') as k);
 comment on view _claimer_locks is 'The advisory locks that claimers of this database hold.';
 
--- What the lock of a claimer looks like in _live_claimers: the process that the name says, and the key. Anybody can take
--- a lock with that key; the process tells whose it is.
+-- What the lock of a claimer looks like in _live_claimers: the process that the name says, and the key. Anybody can
+-- take a lock with that key; the process tells whose it is.
 create function _claimer_lock_id(claimer text) returns text
     language sql immutable
     return split_part(claimer, ':', 2) || ':' || (hashtext(claimer)::bigint & 4294967295);
@@ -87,7 +87,8 @@ begin
 end
 $$;
 comment on function claim_jobs(text, integer, interval) is
-    'Takes up to max_jobs due jobs for a worker outside the server; each is its own until it is finished or the lease ends.';
+    'Takes up to max_jobs due jobs for a worker outside the server; each is its own until it is finished or the lease '
+    'ends.';
 
 -- Claims up to max_jobs jobs for a worker outside the server.
 create function _claim_leased(

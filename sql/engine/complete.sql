@@ -120,8 +120,8 @@ begin
         run_at = case when m.error_class is null then j.run_at
                       else moment + make_interval(secs => m.after_seconds) end,
         completed_at = case when m.status in ('failed', 'retry_loop_failed') then moment end,
-        error_details = case when m.error_class is null then j.error_details
-                             else jsonb_build_object('class', m.error_class, 'message', m.error_message, 'at', moment) end,
+        error_details = case when m.error_class is null then j.error_details else jsonb_build_object(
+            'class', m.error_class, 'message', m.error_message, 'at', moment) end,
         output_budget = coalesce(m.output_budget, j.output_budget)
     from unnest(moves) as m
     where j.id = m.job_id;

@@ -1,15 +1,17 @@
--- Chains: an answer in several chunks. Where a model was cut off the answer goes on in another job; where a call broke off, in another
--- attempt of its job, from what it had said (partials). What was written before is sent along, and all of it is one answer.
+-- Continuation: an answer in several chunks. An answer that was cut off is continued by another job; a call that broke
+-- off is continued by the next attempt of its job, from the text it had streamed (partials). Each request sends what
+-- was written before.
 --
--- How chunks are told apart and joined is the core's business (knit), and so is whether to ask for more. Nothing here calls a model.
+-- The core decides how chunks are joined (knit) and whether to ask for more. Nothing here calls a model.
 
--- What each call has said and put down. With a few letters nobody could tell whether what comes next goes on from them or begins again.
+-- The text that each call has streamed. Shorter text is left out: with a few letters nobody could tell whether the next
+-- call continues them or begins again.
 create view _fragments with (security_invoker) as
     select p.job_id, p.claim_id, string_agg(p.content, '' order by p.part_no) as said, min(p.part_no) as place
     from partials p
     group by p.job_id, p.claim_id
     having length(btrim(string_agg(p.content, ''), E' \t\n\r')) >= 12;
-comment on view _fragments is 'What calls had said when they broke off, and what others are saying.';
+comment on view _fragments is 'The text that calls have streamed: of calls that broke off, and of calls in flight.';
 
 -- What calls of a job had said when they broke off, oldest first; not that of this claim, which may be speaking.
 create function _said_before(job uuid, claim_id bigint) returns text[]
@@ -40,11 +42,13 @@ create function _chain_prompt(root uuid) returns text
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    return (select r.content from contributions c join resources r on r.id = c.source_prompt_resource_id where c.id = root);
+    return (select r.content from contributions c
+            join resources r on r.id = c.source_prompt_resource_id
+            where c.id = root);
 end
 $$;
 
--- The first chunk that is not among those of a chain that a job goes on with; null when all are.
+-- The first missing chunk of the answer that a job continues; null when none is missing.
 create function _gap(job jobs, numbers integer[]) returns text
     language sql immutable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -78,7 +82,8 @@ begin
             id, session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, document_key,
             lineage_id, reviewer, source_prompt_resource_id, is_header, is_part, finish_reason, input_tokens,
             output_tokens, cached_tokens, content, mime_type)
-        select f.id, j.session_id, j.id, coalesce(j.target_contribution_id, first.id), coalesce(j.after_chunk, 0) + f.nth,
+        select f.id, j.session_id, j.id, coalesce(j.target_contribution_id, first.id),
+               coalesce(j.after_chunk, 0) + f.nth,
                run.stage, run.iteration, j.step_key, j.output_type, j.model, j.document_key, j.lineage_id, j.reviewer,
                (select p.id from resources p
                 where p.job_id = j.id and p.resource_type in ('turn_prompt', 'planner_prompt', 'continuation_prompt')
@@ -190,4 +195,5 @@ begin
 end
 $$;
 comment on function prompt(uuid) is
-    'All messages of the last request of a job; where it goes on with an answer: those of the first request, what was written so far, and what was asked for then. Null before there is one.';
+    'All messages of the last request of a job. A request that continues an answer has those of the first request, '
+    'what was written so far, and the directive. Null before there is one.';

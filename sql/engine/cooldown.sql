@@ -1,6 +1,7 @@
--- Cooldowns of providers: which are not called now, why, and until when; and what a claimer knows of providers and models.
+-- Cooldowns of providers: which are not called now, why, and until when; and the catalog that a claimer caches.
 --
--- The core decides how long a provider is not called, and which model answers meanwhile; here both are stored and shown.
+-- The core decides how long a provider is not called, and which model answers meanwhile; here both are stored and
+-- shown.
 
 -- Every process that caches one of these tables is told the moment one of them changes.
 create function _forget_copies() returns trigger
@@ -28,9 +29,10 @@ $$;
 
 -- What a claimer has to know of every model: where it is called, how, and within which limits.
 create function _catalog()
-    returns table (model text, provider text, api text, base_url text, manner jsonb, secret text, api_model text, context_window bigint,
-                   max_output_tokens bigint, settings jsonb, fallback text, model_concurrency integer, model_requests integer,
-                   model_tokens integer, provider_concurrency integer, provider_requests integer, provider_tokens integer, tokenizer text,
+    returns table (model text, provider text, api text, base_url text, manner jsonb, secret text, api_model text,
+                   context_window bigint, max_output_tokens bigint, settings jsonb, fallback text,
+                   model_concurrency integer, model_requests integer, model_tokens integer,
+                   provider_concurrency integer, provider_requests integer, provider_tokens integer, tokenizer text,
                    factor double precision, samples integer)
     language plpgsql
     security definer
@@ -38,8 +40,9 @@ create function _catalog()
 as $$
 begin
     return query
-        select m.name, p.name, p.api, coalesce(p.base_url, ''), p.settings, s.reference, m.api_model, m.context_window::bigint,
-               m.max_output_tokens::bigint, coalesce(p.settings -> 'model_defaults', '{}') || m.settings, m.fallback,
+        select m.name, p.name, p.api, coalesce(p.base_url, ''), p.settings, s.reference, m.api_model,
+               m.context_window::bigint, m.max_output_tokens::bigint,
+               coalesce(p.settings -> 'model_defaults', '{}') || m.settings, m.fallback,
                m.max_concurrency, m.requests_per_minute, m.tokens_per_minute,
                p.max_concurrency, p.requests_per_minute, p.tokens_per_minute, m.tokenizer, r.factor, r.samples
         from _current_models m
@@ -50,11 +53,12 @@ begin
 end
 $$;
 
--- The failures in a row that open a circuit. A body that is a constant is inlined, so no statement calls the core for it.
+-- The failures in a row that open a circuit. A body that is a constant is inlined, so no statement calls Rust for it.
 do $$
 begin
-    execute format('create function _breaker_threshold() returns integer language sql immutable parallel safe return %s',
-                   _core_breaker_threshold());
+    execute format(
+        'create function _breaker_threshold() returns integer language sql immutable parallel safe return %s',
+        _core_breaker_threshold());
 end
 $$;
 
@@ -83,8 +87,8 @@ create view _model_cooldowns with (security_invoker) as
     group by m.name, m.provider, m.fallback;
 comment on view _model_cooldowns is 'The models whose provider, or who themselves, have a cooldown.';
 
--- The models that no call is made for now, with the cause: their own cooldown, or that of the fallback which answers for
--- them. For people (blocked, health); a claimer is told which queues are closed.
+-- The models that no call is made for now, with the cause: their own cooldown, or that of the fallback which answers
+-- for them. For people (blocked, health); a claimer is told which queues are closed.
 create view _closed_models with (security_invoker) as
     select own.model, closing.*
     from _model_cooldowns own
@@ -93,16 +97,18 @@ create view _closed_models with (security_invoker) as
         select case when _has_fallback(
                         own.paused_reason is not null, own.failures >= _breaker_threshold(), own.free_at > _now(),
                         own.fallback is not null, coalesce(other.paused_reason is not null, false),
-                        coalesce(other.failures >= _breaker_threshold(), false), coalesce(other.free_at > _now(), false))
+                        coalesce(other.failures >= _breaker_threshold(), false),
+                        coalesce(other.free_at > _now(), false))
                     then other else own end as cooldown) as answering
     cross join lateral (
         select (answering.cooldown).provider, (answering.cooldown).free_at, (answering.cooldown).paused_reason,
-               (answering.cooldown).paused_model, (answering.cooldown).throttles, (answering.cooldown).failures) as closing
+               (answering.cooldown).paused_model, (answering.cooldown).throttles, (answering.cooldown).failures)
+        as closing
     where closing.paused_reason is not null or closing.free_at > _now();
 comment on view _closed_models is 'The models that no call is made for now, and why.';
 
--- What replies to these claims concern: the provider and the model that were called, what is stored of both, and whether
--- the call began after the cooldown of its provider was last changed. One row for each claim, in their order.
+-- What replies to these claims concern: the provider and the model that were called, what is stored of both, and
+-- whether the call began after the cooldown of its provider was last changed. One row for each claim, in their order.
 create function _cooldown_facts(job_ids uuid[], claim_ids bigint[]) returns table (
     provider text, model text, is_news boolean, throttles integer, failures integer, model_throttles integer,
     model_failures integer

@@ -1,5 +1,5 @@
--- Documents: what follows from an answer. A header, an assembled answer and a text that came in several chunks are stored
--- as resources; a job renders a document from its answer; a job that continues the answer asks for what it lacks.
+-- Documents: what follows from an answer. A header, an assembled answer and a text that came in several chunks are
+-- stored as resources; a job renders a document from its answer; a job that continues the answer asks for the rest.
 --
 -- How JSON is read and how it becomes Markdown is the core's business. Nothing here calls a model.
 
@@ -37,7 +37,7 @@ create function _root_of(job jobs, contribution uuid) returns uuid
     return coalesce(job.target_contribution_id, (select c.root_id from contributions c where c.id = contribution),
                     contribution);
 
--- Inserts the jobs that render answers, and those that continue them. A job that waits for an answer waits for all of it.
+-- Inserts the jobs that render answers or continue them. A job that waits for an answer waits for all of it.
 create function _insert_followers(answers _answer[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
@@ -52,8 +52,9 @@ begin
            case when a.continue_reason is null then 'render' else j.kind end, j.step_key, j.model, j.group_key,
            j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
            case when a.continue_reason is null then 'pending' else 'pending_continuation' end,
-           j.continuation_count + (a.continue_reason is not null)::integer, _root_of(j, a.id), j.priority, j.max_retries,
-           j.is_test_job, greatest(j.queue_position, _claim_position()), a.continue_reason, a.missing_keys,
+           j.continuation_count + (a.continue_reason is not null)::integer, _root_of(j, a.id), j.priority,
+           j.max_retries, j.is_test_job, greatest(j.queue_position, _claim_position()), a.continue_reason,
+           a.missing_keys,
            (select c.chunk_no from contributions c where c.id = a.id and a.continue_reason is not null),
            continued.output_text_id, continued.combine_depth, continued.output_budget
     from unnest(answers) as a
@@ -66,16 +67,18 @@ begin
     from unnest(answers) as a
     join job_dependencies d on d.prerequisite_id = a.job_id
     join jobs j on j.id = a.job_id
-    join jobs follower on follower.parent_job_id = j.parent_job_id and follower.target_contribution_id = _root_of(j, a.id)
+    join jobs follower on follower.parent_job_id = j.parent_job_id
+        and follower.target_contribution_id = _root_of(j, a.id)
         and follower.continuation_count = j.continuation_count + 1 and follower.kind = j.kind
     where a.continue_reason is not null;
 end
 $$;
 
--- What these claimed render jobs make a document from: the assembled answer and what its head says.
+-- What these claimed render jobs render: the assembled answer and the facts of its front matter.
 create function _document_jobs(job_ids uuid[])
-    returns table (job_id uuid, claim_id bigint, session_id uuid, definition_id text, project text, stage text, iteration integer,
-                   step_key text, model text, document_key text, version integer, tokens bigint, cost text, sources text[], content text)
+    returns table (job_id uuid, claim_id bigint, session_id uuid, definition_id text, project text, stage text,
+                   iteration integer, step_key text, model text, document_key text, version integer, tokens bigint,
+                   cost text, sources text[], content text)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -83,8 +86,8 @@ as $$
 begin
     return query
         select j.id, j.claim_id, s.id, s.definition_id, p.name, run.stage, run.iteration, j.step_key, j.model,
-               coalesce(j.document_key, j.output_type), j.version, spent.tokens::bigint, round(spent.cost / 1000000.0, 6)::text,
-               _source_names(c.job_id), a.content
+               coalesce(j.document_key, j.output_type), j.version, spent.tokens::bigint,
+               round(spent.cost / 1000000.0, 6)::text, _source_names(c.job_id), a.content
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
@@ -95,7 +98,10 @@ begin
             and a.resource_type = 'assembled_json' and a.source_contribution_id = c.id
         cross join lateral (
             select coalesce(sum(m.input_tokens + m.output_tokens), 0) as tokens, coalesce(sum(m.cost), 0) as cost
-            from (select c.job_id union select chunk.job_id from contributions chunk where chunk.root_id = c.id and chunk.root_id <> chunk.id) as wrote
+            from (select c.job_id
+                  union
+                  select chunk.job_id from contributions chunk
+                  where chunk.root_id = c.id and chunk.root_id <> chunk.id) as wrote
             join model_calls m on m.job_id = wrote.job_id) as spent;
 end
 $$;
@@ -110,16 +116,18 @@ begin
         select concat_ws('/', t.stage, t.model, coalesce(t.key, t.name))
         from job_inputs i
         cross join lateral (
-            select c.stage, c.model, coalesce(c.document_key, c.output_type) as key, null as name from contributions c where c.id = i.artifact
+            select c.stage, c.model, coalesce(c.document_key, c.output_type) as key, null as name
+            from contributions c where c.id = i.artifact
             union all
-            select r.stage, r.model, coalesce(r.document_key, r.output_type, r.resource_type), r.name from resources r where r.id = i.artifact
+            select r.stage, r.model, coalesce(r.document_key, r.output_type, r.resource_type), r.name
+            from resources r where r.id = i.artifact
         ) as t
         where i.job = _source_names.job
         order by i.position);
 end
 $$;
 
--- Keeps the documents that were rendered, and finishes their jobs; returns those whose claim was still theirs.
+-- Stores rendered documents and completes their jobs; returns the jobs that were still claimed under these claims.
 create function _keep_documents(job_ids uuid[], claim_ids bigint[], texts text[]) returns setof uuid
     language plpgsql
     security definer
@@ -128,10 +136,12 @@ as $$
 declare
     current uuid[] := _lock_claims(job_ids, claim_ids);
 begin
-    insert into resources (resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
-                           lineage_id, reviewer, version, source_contribution_id, source_resource_id, is_complete, content)
+    insert into resources (
+        resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
+        lineage_id, reviewer, version, source_contribution_id, source_resource_id, is_complete, content)
     select 'rendered_document', s.project_id, s.id, j.id, run.stage, run.iteration, j.step_key, j.output_type, j.model,
-           coalesce(j.document_key, j.output_type), j.lineage_id, j.reviewer, j.version, j.target_contribution_id, a.id, a.is_complete, r.text
+           coalesce(j.document_key, j.output_type), j.lineage_id, j.reviewer, j.version, j.target_contribution_id, a.id,
+           a.is_complete, r.text
     from unnest(job_ids, texts) as r(job_id, text)
     join jobs j on j.id = r.job_id and j.id = any (current)
     join sessions s on s.id = j.session_id
@@ -150,8 +160,8 @@ begin
 end
 $$;
 
--- Has documents that do not fit into the prompt of a claimed job condensed first: a combine job for each group (a list of artifacts),
--- which the job waits for and whose text it then reads in their place. False when the claim is no longer the job's.
+-- Inserts a combine job for each group of artifacts that do not fit into the prompt of a claimed job. The job waits for
+-- them, and then reads their texts in place of the artifacts. False when the claim is no longer the job's.
 create function _combine(job uuid, claim_id bigint, groups jsonb) returns boolean
     language plpgsql
     security definer
@@ -173,12 +183,16 @@ begin
         nth := nth + 1;
         made := _uuid_v7();
         text_id := _uuid_v7();
-        insert into jobs (id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, strategy, lineage_id,
-                          reviewer, version, priority, max_retries, is_test_job, queue_position, output_text_id, combine_depth)
-        select made, waiter.session_id, waiter.stage_run_id, waiter.parent_job_id, 'combine', waiter.step_key, waiter.model,
+        insert into jobs (
+            id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, strategy,
+            lineage_id, reviewer, version, priority, max_retries, is_test_job, queue_position, output_text_id,
+            combine_depth)
+        select made, waiter.session_id, waiter.stage_run_id, waiter.parent_job_id, 'combine', waiter.step_key,
+               waiter.model,
                -- The job's own id keeps the key unique and short, however deep combine jobs are nested.
-               format('combined:%s', made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer, waiter.version,
-               waiter.priority, waiter.max_retries, waiter.is_test_job, greatest(waiter.queue_position, _claim_position()),
+               format('combined:%s', made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer,
+               waiter.version, waiter.priority, waiter.max_retries, waiter.is_test_job,
+               greatest(waiter.queue_position, _claim_position()),
                text_id, 1 + greatest(max(c.combine_depth), waiter.combine_depth, 0)
         from _condensed t join jobs c on c.id = t.job_id
         where t.artifact = any (members);
@@ -188,7 +202,9 @@ begin
         where i.job = waiter.id and i.artifact = any (members);
         -- What is sent is what is listed: from now on the condensed text, which will have this id.
         with replaced as (
-            delete from job_inputs i where i.job = waiter.id and i.artifact = any (members) returning i.position, i.relevance)
+            delete from job_inputs i
+            where i.job = waiter.id and i.artifact = any (members)
+            returning i.position, i.relevance)
         insert into job_inputs (job, position, artifact, role, relevance)
         select waiter.id, min(r.position), text_id, 'combined', max(r.relevance) from replaced r;
         needed := needed || made;

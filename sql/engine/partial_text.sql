@@ -1,5 +1,5 @@
--- What a model says while it says it: put down by the claimer at short intervals, shown to the owner of the job, and there to go on from
--- when the call breaks off.
+-- Streamed text: stored by the claimer at short intervals, shown to the owner of the job, and continued by the next
+-- call when a call breaks off. Never decides how text is continued.
 
 create table partials (
     job_id     uuid        not null,
@@ -9,12 +9,14 @@ create table partials (
     created_at timestamptz not null default _now(),
     constraint partials_job primary key (job_id, part_no)
 );
-comment on table partials is 'What calls have said so far, a row each time some of it was put down; when one breaks off the next goes on from there. Gone when the answer is kept.';
-comment on column partials.claim_id is 'The claim whose call said it.';
-comment on column partials.part_no is 'The order in which it was put down.';
-comment on sequence partials_part_no_seq is 'The order of what was put down.';
+comment on table partials is
+    'Text that calls have streamed so far; when a call breaks off, the next one continues it. Deleted when the answer '
+    'is stored.';
+comment on column partials.claim_id is 'The claim whose call streamed it.';
+comment on column partials.part_no is 'The order in which it was stored.';
+comment on sequence partials_part_no_seq is 'The order of streamed text.';
 
--- Puts down what these calls have said since the last time; what is no longer theirs to say is dropped.
+-- Stores what these calls have streamed since the last time; text of revoked claims is dropped.
 create function _append_partials(job_ids uuid[], claim_ids bigint[], texts text[]) returns void
     language plpgsql
     security definer
@@ -46,4 +48,5 @@ begin
 end
 $$;
 comment on function live(uuid) is
-    'What the model of a job has said so far, put down every partial_flush_seconds while it speaks; all it said when it is done. Of a job that goes on with an answer, what it added.';
+    'The text that the model of a job has streamed so far, stored every partial_flush_seconds; all of it when the job '
+    'is done. Of a job that continues an answer, what it added.';

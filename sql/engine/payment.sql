@@ -4,13 +4,13 @@
 -- which calls are funded and what each is charged; here the facts are read and the results written. What cannot be paid
 -- is paused and never failed. Nothing here calls a model.
 --
--- Lock order: wallets by owner, then sessions, then the rest. A claimer that has locked sessions locks only free wallets.
+-- Lock order: wallets by owner, then sessions, then the rest. A claimer with locked sessions locks only free wallets.
 
 -- A call that a wallet or a budget limits, with the most tokens it may read and write.
 create type _call_estimate as (job_id uuid, claim_id bigint, model text, input_tokens bigint, output_tokens bigint);
 
--- How a call is settled: what goes back to the wallet (less than zero is charged), what is no longer held, what counts as
--- spent of the budget, and what nobody paid (null leaves it as it is).
+-- How a call is settled: what goes back to the wallet (less than zero is charged), what is no longer held, what counts
+-- as spent of the budget, and what nobody paid (null leaves it as it is).
 create type _settlement as (
     call_id    uuid,
     session_id uuid,
@@ -39,7 +39,8 @@ begin
         return '{}';
     end if;
     owners := array(select distinct s.owner from sessions s where s.id = any (session_ids));
-    taken := array(select w.owner from wallets w where w.owner = any (owners) order by w.owner for no key update skip locked);
+    taken := array(
+        select w.owner from wallets w where w.owner = any (owners) order by w.owner for no key update skip locked);
     return array(select w.owner from wallets w where w.owner = any (owners) and w.owner <> all (taken));
 end
 $$;
@@ -174,17 +175,22 @@ begin
     end if;
     select b.* into budget from budgets b where b.session_id = job.session_id and job.needed > _budget_reserve(b);
     if found then
-        lacks := lacks || format('the budget of its session has %s left of %s', _dollars(greatest(_budget_reserve(budget), 0)),
-                                 _dollars(budget.amount));
+        lacks := lacks || format('the budget of its session has %s left of %s',
+                                 _dollars(greatest(_budget_reserve(budget), 0)), _dollars(budget.amount));
         helping := helping || format('dialectic.set_budget(%L, %s) or more', job.session_id, budget.spent + job.needed);
     end if;
     if lacks = '{}' or job.is_paused then
         helping := helping || format('dialectic.resume(%L)', job.session_id);
     end if;
-    problem := case when job.is_paused and lacks = '{}' then format('paused by a person: there is money for its call, which may cost %s', _dollars(job.needed))
-                    else format('%sno funds: its call may cost %s and %s', case when job.is_paused then 'paused by a person, and ' else '' end,
-                                _dollars(job.needed), coalesce(nullif(array_to_string(lacks, ', '), ''), 'there was less')) end;
-    hint := array_to_string(helping, ' and ') || case cardinality(helping) when 1 then ' lets it go on' else ' let it go on' end
+    if job.is_paused and lacks = '{}' then
+        problem := format('paused by a person: there is money for its call, which may cost %s', _dollars(job.needed));
+    else
+        problem := format('%sno funds: its call may cost %s and %s',
+                          case when job.is_paused then 'paused by a person, and ' else '' end, _dollars(job.needed),
+                          coalesce(nullif(array_to_string(lacks, ', '), ''), 'there was less'));
+    end if;
+    hint := array_to_string(helping, ' and ')
+            || case cardinality(helping) when 1 then ' lets it go on' else ' let it go on' end
             || format('; dialectic.explain_total(%L) tells what all of the session is to cost', job.session_id);
 end
 $$;
@@ -244,7 +250,8 @@ end
 $$;
 
 -- A DELETE of projects locks the wallets of their owners first, because sessions are locked after wallets. Which
--- sessions a DELETE of sessions finds is not known before they are locked, so it locks every wallet that holds anything.
+-- sessions a DELETE of sessions finds is not known before they are locked, so it locks every wallet that holds
+-- anything.
 create function _lock_owning_wallets() returns trigger
     language plpgsql
     security definer

@@ -4,12 +4,13 @@
 -- that continues an answer sends that prompt, what was written so far, and a directive. The prompt is stored and the
 -- money held in the transaction that opens the call. Nothing here calls a model, and no secret is in a request.
 
--- What a request is made from, for each of these claimed jobs: its place, its limits, and the prompt if one is saved already.
+-- What the requests of these claimed jobs are made from: their place, their limits, and the prompt if one is stored.
 create function _request_jobs(job_ids uuid[])
-    returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text, iteration integer,
-                   step_key text, model text, max_output_tokens bigint, call_no bigint, is_last_attempt boolean, kind text,
-                   context_safety double precision, max_ratio double precision, may_continue boolean, makes text, prompt text, chunks text[],
-                   fragments integer, gap text, continue_reason text, missing_keys text[], is_funded boolean, combine_depth integer)
+    returns table (job_id uuid, claim_id bigint, session_id uuid, project_id uuid, definition_id text, stage text,
+                   iteration integer, step_key text, model text, max_output_tokens bigint, call_no bigint,
+                   is_last_attempt boolean, kind text, context_safety double precision, max_ratio double precision,
+                   may_continue boolean, makes text, prompt text, chunks text[], fragments integer, gap text,
+                   continue_reason text, missing_keys text[], is_funded boolean, combine_depth integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -26,11 +27,13 @@ begin
                j.attempt_count > 0 and j.attempt_count >= j.max_retries, j.kind, allowed.safety, allowed.ratio,
                run.continue_until_complete and j.continuation_count < allowed.continuations, j.makes,
                case when j.target_contribution_id is not null then _chain_prompt(j.target_contribution_id)
-                    else (select r.content from resources r where r.job_id = j.id and r.resource_type in ('turn_prompt', 'planner_prompt')) end,
+                    else (select r.content from resources r
+                          where r.job_id = j.id and r.resource_type in ('turn_prompt', 'planner_prompt')) end,
                chain.chunks || torn.fragments, cardinality(torn.fragments),
                case when j.target_contribution_id is not null then _gap(j, chain.numbers) end,
                j.continue_reason, j.missing_keys,
-               exists (select from wallets w where w.owner = s.owner) or exists (select from budgets b where b.session_id = s.id),
+               exists (select from wallets w where w.owner = s.owner)
+               or exists (select from budgets b where b.session_id = s.id),
                j.combine_depth
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
@@ -38,7 +41,8 @@ begin
         join stage_runs run on run.id = j.stage_run_id
         cross join allowed
         cross join lateral (
-            select case when exists (select from partials p where p.job_id = j.id) then _said_before(j.id, j.claim_id) else '{}' end as fragments) as torn
+            select case when exists (select from partials p where p.job_id = j.id)
+                        then _said_before(j.id, j.claim_id) else '{}' end as fragments) as torn
         left join lateral (
             select array_agg(c.content order by c.chunk_no) as chunks, array_agg(c.chunk_no) as numbers
             from contributions c
@@ -54,27 +58,33 @@ create function _request_inputs(job_ids uuid[]) returns table (job_id uuid, arti
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
-    return query select i.job, i.artifact, i.role, i.part from job_inputs i where i.job = any (job_ids) order by i.job, i.position;
+    return query
+        select i.job, i.artifact, i.role, i.part
+        from job_inputs i
+        where i.job = any (job_ids)
+        order by i.job, i.position;
 end
 $$;
 
 -- Texts by their ids, each once however many jobs read it.
 create function _request_texts(ids uuid[])
-    returns table (id uuid, type text, name text, stage text, author text, reviewer text, about text, document_key text, content text,
-                   has_front_matter boolean, depth integer)
+    returns table (id uuid, type text, name text, stage text, author text, reviewer text, about text,
+                   document_key text, content text, has_front_matter boolean, depth integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model), c.document_key, c.content, false,
+        select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model),
+               c.document_key, c.content, false,
                case c.output_type when 'combined' then (select j.combine_depth from jobs j where j.id = c.job_id) end
         from contributions c left join jobs origin on origin.id = c.lineage_id and c.lineage_id <> c.job_id
         where c.id = any (ids)
         union all
-        select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer, nullif(origin.model, r.model), r.document_key,
-               r.content, r.resource_type = 'rendered_document' and r.source_resource_id is not null,
+        select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer,
+               nullif(origin.model, r.model), r.document_key, r.content,
+               r.resource_type = 'rendered_document' and r.source_resource_id is not null,
                case r.output_type when 'combined' then (select j.combine_depth from jobs j where j.id = r.job_id) end
         from resources r left join jobs origin on origin.id = r.lineage_id
         where r.id = any (ids);
@@ -109,8 +119,8 @@ create type _opening as (
     payer           text
 );
 
--- Opens calls: stores their prompts, holds what they may cost, inserts them. Returns the jobs whose calls may leave once
--- this is committed; a job whose claim is revoked, or that has an open call already, is not among them.
+-- Opens calls: stores their prompts, holds what they may cost, inserts them. Returns the jobs whose calls may leave
+-- once this is committed; a job whose claim is revoked, or that has an open call already, is not among them.
 create function _open_calls(openings _opening[]) returns setof uuid
     language plpgsql
     security definer

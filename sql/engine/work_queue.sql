@@ -20,8 +20,9 @@ begin
 end
 $$;
 
--- Locks those of these sessions that no other transaction has locked, nor the wallets of their owners; returns them, and
--- whether a wallet or a budget limits them. Sessions that are deleted are returned too: their claims will be found gone.
+-- Locks those of these sessions that no other transaction has locked, nor the wallets of their owners; returns them,
+-- and whether a wallet or a budget limits them. Sessions that are deleted are returned too: their claims will be found
+-- gone.
 create function _lock_sessions(ids uuid[]) returns table (session uuid, is_limited boolean)
     language plpgsql
     security definer
@@ -63,8 +64,8 @@ begin
 end
 $$;
 
--- Seconds until the next job can be claimed, but for those in queues that are full: 0 when one is due, null when none is
--- coming.
+-- Seconds until the next job can be claimed, but for those in queues that are full: 0 when one is due, null when none
+-- is coming.
 create function _next_due(
     claimer text, with_test_jobs boolean, floor bigint, full_queues text[], excluded uuid[]
 ) returns double precision
@@ -84,8 +85,8 @@ begin
         from queues l
         cross join lateral (
             select r.run_at from ready_jobs r
-            where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority and r.queue_position >= floor
-              and r.session_id <> all (excluded)
+            where not r.is_delayed and r.queue = l.name and r.is_test = l.is_test and r.priority = l.priority
+              and r.queue_position >= floor and r.session_id <> all (excluded)
             order by r.queue_position
             limit 1) as q
         where (with_test_jobs or not l.is_test) and l.name <> all (full_queues)
@@ -99,13 +100,14 @@ begin
         -- A worker outside that lets its lease pass gives its jobs back.
         (select '', c.lease_until from claims c where c.lease_until is not null order by c.lease_until limit 1)
         union all
-        -- What there is money for again, but whose session somebody held, is looked at again.
+        -- Jobs that there is money for again, but whose session another transaction has locked, are tried again.
         (select '', _now() + interval '1 second' from unfunded_jobs u where u.is_due limit 1)
         union all
-        -- And so is what a claimer has left behind that is gone.
+        -- And so are the claims of dead claimers.
         (select '', _now() + interval '1 second'
          from claimers c
-         where c.name <> _next_due.claimer and _claimer_lock_id(c.name) <> all ((select _live_claimers())::text[]) limit 1)
+         where c.name <> _next_due.claimer and _claimer_lock_id(c.name) <> all ((select _live_claimers())::text[])
+         limit 1)
     ) as first;
     return case when next is not null then greatest(0, extract(epoch from next - _now())) end;
 end

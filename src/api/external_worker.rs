@@ -50,8 +50,8 @@ fn admissions() -> Result<Admissions, Error> {
     Ok(admissions)
 }
 
-/// The request of a claimed job, whose session and wallet are locked: its prompt is stored and its call opened. None when
-/// documents have to be condensed first, or there is no money for it.
+/// The request of a claimed job, whose session and wallet are locked: its prompt is stored and its call opened. None
+/// when documents have to be condensed first, or there is no money for it.
 #[pg_extern(volatile)]
 pub(crate) fn _open_request(job: Uuid, claim_id: i64) -> Result<Option<JsonB>, ErrorReport> {
     let claim = claim::of_job(job)?.filter(|claim| claim.id == claim_id);

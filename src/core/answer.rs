@@ -1,13 +1,14 @@
 //! Decides what of a model's answer is what its step asked for.
 //!
 //! An answer is accepted where its meaning is clear: wrapped, with keys spelt otherwise, with one type for another. It
-//! comes out in normal form: the keys that were asked for, in that order and under those names, then whatever else there was.
-//! Of the answer nothing is thrown away but the control keys, and nothing is put in that was not written; what stood beside
-//! it and was not asked for, as other documents, may be left out. What was left out or had to be forgiven is noted. Whether to ask again for what is missing is not decided here.
+//! comes out in normal form: the keys that were asked for, in that order and under those names, then whatever else
+//! there was. Of the answer nothing is thrown away but the control keys, and nothing is put in that was not written;
+//! what stood beside it and was not asked for, as other documents, may be left out. What was left out or had to be
+//! forgiven is noted. Whether to ask again for what is missing is not decided here.
 //!
-//! The shape asked for is JSON: an object whose keys are wanted, or a list of their names. Under a key, a text stands for
-//! a text, a list for a list of what it holds, an object for an object (`{}` for any), a number for a number. Only the keys
-//! of the outermost object are required; of a header also the entry of every document.
+//! The shape asked for is JSON: an object whose keys are wanted, or a list of their names. Under a key, a text stands
+//! for a text, a list for a list of what it holds, an object for an object (`{}` for any), a number for a number. Only
+//! the keys of the outermost object are required; of a header also the entry of every document.
 
 mod documents;
 mod fit;

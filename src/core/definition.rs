@@ -1,8 +1,8 @@
-//! A process as a session started with it, ready for use: its stages with their recipes, its templates, its overlays; and what a
-//! prompt of it may say.
+//! A process as a session started with it, ready for use: its stages with their recipes, its templates, its overlays;
+//! and what a prompt of it may say.
 //!
-//! Read once from what is stored and never changed afterwards. Decides which values a template is given; how they become text
-//! is decided in [`crate::prompt`]. Never decides which documents a job reads.
+//! Read once from what is stored and never changed afterwards. Decides which values a template is given; how they
+//! become text is decided in [`crate::prompt`]. Never decides which documents a job reads.
 
 mod continuing;
 

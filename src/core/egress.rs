@@ -1,7 +1,8 @@
-//! Decides whether an address may be called: what the list of allowed hosts admits, and what is no place for a provider.
+//! Decides whether an address may be called: what the list of allowed hosts admits, and what is no place for a
+//! provider.
 //!
-//! A private, loopback or link-local address is admitted only where its host is listed by name: a star is no name. Never resolves
-//! a name; whoever does asks here about every address, and connects to the address that was asked about.
+//! A private, loopback or link-local address is admitted only where its host is listed by name: a star is no name.
+//! Never resolves a name; whoever does asks here about every address, and connects to the address that was asked about.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,8 +30,8 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Whether a list of hosts, separated by commas, admits this address of this host. `*` admits all that is public, `*.example.org`
-/// every host below.
+/// Whether a list of hosts, separated by commas, admits this address of this host. `*` admits all that is public,
+/// `*.example.org` every host below.
 pub fn admit(allowed: &str, host: &str, address: IpAddr) -> Result<(), Refusal> {
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
     let mut by_star = false;
@@ -51,8 +52,8 @@ pub fn admit(allowed: &str, host: &str, address: IpAddr) -> Result<(), Refusal> 
     }
 }
 
-/// Whether the list admits a host of which only the name is known, because a proxy looks it up. A name that cannot be of the public
-/// net has to be listed.
+/// Whether the list admits a host of which only the name is known, because a proxy looks it up. A name that cannot be
+/// of the public net has to be listed.
 pub fn admit_name(allowed: &str, host: &str) -> Result<(), Refusal> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse() {

@@ -1,8 +1,9 @@
 //! What a process will do before it runs: how many calls each step becomes, and how much they read and write.
 //!
-//! Counted by planning and never by formula: each stage is planned as it will be, on what is there and on what the stages before
-//! it will have made, so whatever a recipe says is counted as it will happen. A step that could not be planned is the error it
-//! would be. Knows nothing of money; never touches what it was given, asks no model, and makes no job.
+//! Counted by planning and never by formula: each stage is planned as it will be, on what is there and on what the
+//! stages before it will have made, so whatever a recipe says is counted as it will happen. A step that could not be
+//! planned is the error it would be. Knows nothing of money; never touches what it was given, asks no model, and makes
+//! no job.
 //!
 //! | module | decides |
 //! |---|---|
@@ -64,9 +65,10 @@ pub struct StagePlan<'a> {
 
 /// The plans of these stages in the order they run, for these models.
 ///
-/// The stages are consecutive ones of a process, or one alone; `known` is everything else there is: resources of the project, and
-/// what stages outside this list or the iteration before have made. What stages of this list have made is not looked at, because
-/// it is planned anew. The seed prompt of each stage and the user's prompt are taken as given where `known` lacks them.
+/// The stages are consecutive ones of a process, or one alone; `known` is everything else there is: resources of the
+/// project, and what stages outside this list or the iteration before have made. What stages of this list have made is
+/// not looked at, because it is planned anew. The seed prompt of each stage and the user's prompt are taken as given
+/// where `known` lacks them.
 pub fn plan_stages<'a>(
     stages: &[(&'a str, &'a Recipe)],
     models: &[String],
@@ -158,7 +160,8 @@ fn renamed(slug: &str, id: &Id) -> Id {
     format!("{slug}:{id}").into()
 }
 
-/// The products of a stage under ids of their own: steps of two stages may have the same key, and what they make is not the same.
+/// The products of a stage under ids of their own: steps of two stages may have the same key, and what they make is not
+/// the same.
 fn distinct(mut products: Vec<Source>, slug: &str) -> Vec<Source> {
     let begun: BTreeSet<Id> =
         products.iter().filter(|source| source.lineage_id.as_ref() == Some(&source.id)).map(|s| s.id.clone()).collect();

@@ -1,4 +1,5 @@
-//! Decides how many durations are counted so that their quantiles can be told: four steps to each doubling, from a microsecond on.
+//! Decides how many durations are counted so that their quantiles can be told: four steps to each doubling, from a
+//! microsecond on.
 //!
 //! A fixed size, whatever is counted, so that it fits into shared memory. Never forgets and never measures.
 
@@ -20,8 +21,8 @@ impl Histogram {
         *step = step.saturating_add(1);
     }
 
-    /// The duration, in microseconds, that this share of all stays within; none when nothing is counted. Never told too short, and
-    /// at most a fifth too long.
+    /// The duration, in microseconds, that this share of all stays within; none when nothing is counted. Never told too
+    /// short, and at most a fifth too long.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let total: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
         let wanted = ((total as f64) * share).ceil().max(1.0) as u64;

@@ -25,9 +25,9 @@
 //!                                                       pending_next_step, waiting_*
 //! ```
 //!
-//! A child that fails for good fails its parent at once, from `processing` or either waiting status. A parent that is ready
-//! or paused at that instant is not in the table: it keeps its status and fails as soon as it is claimed or waits again.
-//! A child that a person cancels cancels its parent at once, from any status that has not ended.
+//! A child that fails for good fails its parent at once, from `processing` or either waiting status. A parent that is
+//! ready or paused at that instant is not in the table: it keeps its status and fails as soon as it is claimed or waits
+//! again. A child that a person cancels cancels its parent at once, from any status that has not ended.
 
 use std::fmt;
 use std::str::FromStr;
@@ -63,11 +63,11 @@ pub enum Status {
     /// Claimed by a live claimer. That claimer moves it out with the outcome; when the claimer dies, whoever frees dead
     /// claims returns it to the status it was claimed from; a child that fails for good fails it.
     Processing,
-    /// A plan whose children run, or that waits for other models. The end of the last child, of a step of the stage run or
-    /// of another root moves it out, to `pending_next_step`; a child that fails for good moves it to `failed`.
+    /// A plan whose children run, or that waits for other models. The end of the last child, of a step of the stage run
+    /// or of another root moves it out, to `pending_next_step`; a child that fails for good moves it to `failed`.
     WaitingForChildren,
-    /// Needs other jobs first. The end of the last of them moves it out: to the status it had before, or to `failed` when
-    /// one of them did not complete.
+    /// Needs other jobs first. The end of the last of them moves it out: to the status it had before, or to `failed`
+    /// when one of them did not complete.
     WaitingForPrerequisite,
     /// Stopped by a person. A person moves it out, with `resume` or `cancel`.
     PausedUser,

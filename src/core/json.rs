@@ -1,9 +1,9 @@
 //! Decides what JSON stands in a text that a model wrote.
 //!
 //! Forgives what leaves no doubt about the meaning (prose and fences around it, trailing commas, raw line ends inside
-//! strings, an object written as a string) and says what it forgave. Every text is read in linear time and bounded depth.
-//! Never closes what was cut off: that is an error of its own, [`Unreadable::Cut`], and [`close`] is for whoever wants it closed.
-//! Never looks at what was asked for: that is decided in [`crate::answer`].
+//! strings, an object written as a string) and says what it forgave. Every text is read in linear time and bounded
+//! depth. Never closes what was cut off: that is an error of its own, [`Unreadable::Cut`], and [`close`] is for whoever
+//! wants it closed. Never looks at what was asked for: that is decided in [`crate::answer`].
 
 #[cfg(test)]
 pub(crate) mod laws;
@@ -61,7 +61,8 @@ pub fn all(text: &str) -> Result<Vec<Found>, Unreadable> {
     gather(text, 0)
 }
 
-/// The part of a JSON text that a pointer names: a text as it is, anything else as JSON; nothing where there is no such part.
+/// The part of a JSON text that a pointer names: a text as it is, anything else as JSON; nothing where there is no such
+/// part.
 pub fn part(text: &str, pointer: &str) -> String {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     match value.pointer(pointer) {

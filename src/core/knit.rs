@@ -1,7 +1,7 @@
 //! Decides how the chunks of an answer that was cut off become one text.
 //!
-//! Models go on in two ways. *Onward*: the text goes on where it stopped. *Afresh*: a new object with the same outer keys
-//! comes, with what was still to be written. They are told apart by evidence, the strongest first:
+//! Models go on in two ways. *Onward*: the text goes on where it stopped. *Afresh*: a new object with the same outer
+//! keys comes, with what was still to be written. They are told apart by evidence, the strongest first:
 //!
 //! 1. All chunks set one behind another are one JSON document that is complete: then that is it, byte for byte. An object
 //!    begun afresh has its own ends, so what was open before it would never be closed; this evidence cannot mislead.
@@ -10,13 +10,13 @@
 //! 4. Both are possible, as where the next item of a list was due: afresh if its keys are rather the outer keys of the
 //!    document than those of the items of that list.
 //!
-//! A repetition of up to 200 characters is trimmed where it is no accident: from 12 characters on that are not the rhythm of
-//! the text itself, or where the text is JSON only without it. Shorter ones inside a text are kept: nothing tells `ha` +
-//! `ha` from a repetition. Equal neighbours in a list are the limit of that evidence: two that are exactly alike, cut exactly
-//! between them, are taken for a repetition, unless the document had the like of it before.
+//! A repetition of up to 200 characters is trimmed where it is no accident: from 12 characters on that are not the
+//! rhythm of the text itself, or where the text is JSON only without it. Shorter ones inside a text are kept: nothing
+//! tells `ha` + `ha` from a repetition. Equal neighbours in a list are the limit of that evidence: two that are exactly
+//! alike, cut exactly between them, are taken for a repetition, unless the document had the like of it before.
 //!
-//! Where a value has just ended and the chunk is JSON only behind a comma, the comma is supplied, and that is recorded. A
-//! chunk may hold several values: each of them counts.
+//! Where a value has just ended and the chunk is JSON only behind a comma, the comma is supplied, and that is recorded.
+//! A chunk may hold several values: each of them counts.
 //!
 //! No text is lost and none is doubled; other documents that were added unasked stay out, and a note says so. JSON is
 //! repaired only where nothing else is left, and that is recorded. Whether to ask for more is not decided here.
@@ -72,8 +72,8 @@ pub struct Knitted {
     pub notes: Vec<String>,
 }
 
-/// Joins the chunks of an answer that was to be JSON. `shape` is what the step asked for, where that is known: its outer
-/// keys count; `document_key` is the document it is for.
+/// Joins the chunks of an answer that was to be JSON. `shape` is what the step asked for, where that is known: its
+/// outer keys count; `document_key` is the document it is for.
 pub fn json(chunks: &[&str], shape: Option<&Value>, document_key: Option<&str>) -> Knitted {
     whole(chunks, shape, document_key).0
 }
@@ -123,8 +123,8 @@ pub fn tail(text: &str) -> &str {
     overlap::last(text, overlap::LONGEST)
 }
 
-/// Valid JSON that keeps every complete value of a text, and whether it had to be repaired. Of what was cut off, a text is
-/// kept as far as it goes; half a number or half a word says something else than the whole, and is left out.
+/// Valid JSON that keeps every complete value of a text, and whether it had to be repaired. Of what was cut off, a text
+/// is kept as far as it goes; half a number or half a word says something else than the whole, and is left out.
 pub fn repair(text: &str) -> Option<(Value, bool)> {
     let content = Segment::open(text)?.content()?;
     Some((content.value, content.cut.is_some() || content.is_forgiven))

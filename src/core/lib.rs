@@ -1,7 +1,7 @@
 //! The decisions of pg_dialectic as values and pure functions.
 //!
-//! Nothing here sees Postgres, a clock, a socket or a thread: whatever a function needs comes in as an argument, whatever
-//! it decides goes out as a value. The extension around it moves rows and bytes.
+//! Nothing here sees Postgres, a clock, a socket or a thread: whatever a function needs comes in as an argument,
+//! whatever it decides goes out as a value. The extension around it moves rows and bytes.
 //!
 //! | module | decides |
 //! |---|---|

@@ -1,8 +1,9 @@
-//! Decides when the next call to a provider or a model may begin: concurrency, requests and tokens per minute, rests, probes.
+//! Decides when the next call to a provider or a model may begin: concurrency, requests and tokens per minute, rests,
+//! probes.
 //!
-//! Each call is counted by two clocks, its provider's and its model's, and begins in both or in neither. What nobody limited has
-//! no limit, but is counted, so a limit that comes later finds what is under way. Time is an argument, counted from any fixed
-//! start. Never waits, never reads a clock, never knows why a provider rests.
+//! Each call is counted by two clocks, its provider's and its model's, and begins in both or in neither. What nobody
+//! limited has no limit, but is counted, so a limit that comes later finds what is under way. Time is an argument,
+//! counted from any fixed start. Never waits, never reads a clock, never knows why a provider rests.
 
 use bucket::Bucket;
 use std::collections::HashMap;
@@ -35,7 +36,8 @@ pub enum Wait {
     ForAnother,
 }
 
-/// A call under way. Whoever holds it owes [`Limits::settle`] or [`Limits::give_back`]; dropped, it counts as under way for ever.
+/// A call under way. Whoever holds it owes [`Limits::settle`] or [`Limits::give_back`]; dropped, it counts as under way
+/// for ever.
 #[must_use]
 #[derive(Debug)]
 pub struct Ticket {
@@ -69,8 +71,8 @@ struct Clock {
 }
 
 impl Limits {
-    /// Sets what a provider and one of its models allow, from now on. What is under way or owed stays counted; to say the same
-    /// again changes nothing.
+    /// Sets what a provider and one of its models allow, from now on. What is under way or owed stays counted; to say
+    /// the same again changes nothing.
     pub fn allow(&mut self, provider: &str, model: &str, of_provider: Allowance, of_model: Allowance, now: Duration) {
         let provider = self.provider(provider);
         provider.clock.allow(of_provider, now);
@@ -134,8 +136,8 @@ impl Limits {
         Ok(ticket)
     }
 
-    /// The call came back having used so many tokens: the difference to what was reserved is returned, or owed. One that used any
-    /// went well.
+    /// The call came back having used so many tokens: the difference to what was reserved is returned, or owed. One
+    /// that used any went well.
     pub fn settle(&mut self, ticket: Ticket, used: u64, now: Duration) {
         if used > 0 {
             let provider = self.provider(&ticket.provider);
@@ -154,7 +156,8 @@ impl Limits {
 
     /// The call never left: all it reserved is returned, up to what a clock can hold.
     ///
-    /// Meant for at once: as if it had never begun. If others began in between, what is returned comes on top of their burst.
+    /// Meant for at once: as if it had never begun. If others began in between, what is returned comes on top of their
+    /// burst.
     pub fn give_back(&mut self, ticket: Ticket, now: Duration) {
         self.each(&ticket, |clock| {
             clock.come_back();

@@ -1,8 +1,9 @@
 //! Decides which calls may begin for the money there is, and what each is charged when it comes back.
 //!
-//! The worst a call can cost is held before it begins, in every payer it is under: its owner's wallet, its session's budget. What
-//! a call is charged never exceeds what it held; a provider that reports more leaves the rest unbilled. All amounts are
-//! micro-dollars. Never knows what a token costs, never keeps a balance, never moves a job: that is done where the rows are.
+//! The worst a call can cost is held before it begins, in every payer it is under: its owner's wallet, its session's
+//! budget. What a call is charged never exceeds what it held; a provider that reports more leaves the rest unbilled.
+//! All amounts are micro-dollars. Never knows what a token costs, never keeps a balance, never moves a job: that is
+//! done where the rows are.
 
 #[cfg(test)]
 mod laws;
@@ -61,7 +62,8 @@ pub struct Correction {
 impl Payer {
     /// The budget of a session that has spent so much and whose open calls hold so much.
     ///
-    /// A budget lowered below that has nothing free, and of what is held only the part within it can ever be held again.
+    /// A budget lowered below that has nothing free, and of what is held only the part within it can ever be held
+    /// again.
     pub fn budget(limit: u64, spent: u64, held: u64) -> Self {
         let left = limit.saturating_sub(spent);
         Payer { free: left.saturating_sub(held), held: left.min(held) }
@@ -84,8 +86,8 @@ impl Payer {
 
 /// Which of these calls begin now, taken in order; what they hold is taken from their payers.
 ///
-/// Where one waits for a payer, those behind it under the same payer wait too: else cheap calls would pass a dear one by for
-/// ever. One that is paused holds up nobody.
+/// Where one waits for a payer, those behind it under the same payer wait too: else cheap calls would pass a dear one
+/// by for ever. One that is paused holds up nobody.
 ///
 /// # Panics
 /// Where an ask names a payer that is not there.
@@ -113,10 +115,11 @@ pub fn settle(held: u64, cost: u64) -> Settlement {
     Settlement { charged, released: held - charged, unbilled: cost - charged }
 }
 
-/// What a call that held so much, and was charged so much by an estimate, is charged or given back for what it truly cost.
+/// What a call that held so much, and was charged so much by an estimate, is charged or given back for what it truly
+/// cost.
 ///
-/// What it held was released long ago, so more is charged only as far as it is still free: the least that is free in the payers
-/// it is under.
+/// What it held was released long ago, so more is charged only as far as it is still free: the least that is free in
+/// the payers it is under.
 pub fn correct(held: u64, charged: u64, cost: u64, free: u64) -> Correction {
     let added = cost.min(held).saturating_sub(charged).min(free);
     let returned = charged.saturating_sub(cost);

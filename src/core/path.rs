@@ -72,7 +72,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a resource of this type is; none for a type that is not known. Feedback is told apart by whether it is about a document.
+    /// What a resource of this type is; none for a type that is not known. Feedback is told apart by whether it is
+    /// about a document.
     pub fn of_resource(resource_type: &str, is_about_document: bool) -> Option<Self> {
         Some(match resource_type {
             "project_readme" => Self::ProjectReadme,
@@ -121,8 +122,8 @@ pub enum Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Judges by what a job row says. `pairwise` must be told: a model that joins a proposal with its own critique of it
-    /// has the same source and reviewer as the critique itself.
+    /// Judges by what a job row says. `pairwise` must be told: a model that joins a proposal with its own critique of
+    /// it has the same source and reviewer as the critique itself.
     pub fn of(
         model: &str,
         source: Option<&'a str>,
@@ -153,8 +154,8 @@ pub enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Judges by what a row says: the document key, else the output type. A header is called by its step, of which a stage
-    /// can have two; what a combine job made is called by that job.
+    /// Judges by what a row says: the document key, else the output type. A header is called by its step, of which a
+    /// stage can have two; what a combine job made is called by that job.
     pub fn of(
         document_key: Option<&'a str>,
         output_type: &'a str,

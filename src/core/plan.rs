@@ -1,8 +1,9 @@
 //! Which jobs a step becomes for a model, and what each is given.
 //!
-//! A pure function from a step, a model and the artifacts there are to child specifications: the same for any order of the
-//! artifacts, with no clock and no minted ids. Who reads what is decided here and nowhere else; a job reads the artifacts
-//! its specification names, never the latest of a kind. A required input that finds nothing is an error, not an empty list.
+//! A pure function from a step, a model and the artifacts there are to child specifications: the same for any order of
+//! the artifacts, with no clock and no minted ids. Who reads what is decided here and nowhere else; a job reads the
+//! artifacts its specification names, never the latest of a kind. A required input that finds nothing is an error, not
+//! an empty list.
 
 use std::collections::{BTreeMap, BTreeSet};
 

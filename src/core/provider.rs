@@ -82,7 +82,8 @@ pub fn storable(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
-/// Why an answer does not count, in words; none when it does. A refusal is a failure whatever the text says, and so is silence.
+/// Why an answer does not count, in words; none when it does. A refusal is a failure whatever the text says, and so is
+/// silence.
 pub fn judge(finish_reason: FinishReason, text: &str) -> Option<&'static str> {
     match finish_reason {
         FinishReason::ContentFilter => Some("the model refused to answer"),

@@ -1,8 +1,9 @@
 //! A pure model of the queue: what each verb does to jobs, stage runs and sessions.
 //!
 //! A verb does all that one transaction of the database does, or refuses and changes nothing. Which of the due jobs a
-//! claim takes, when a failed attempt is due again and what an answer lacks are arguments. The database is tested against
-//! this model by random histories, compared after every verb (`tests/engine/queue_replay`). Nothing that ships uses it.
+//! claim takes, when a failed attempt is due again and what an answer lacks are arguments. The database is tested
+//! against this model by random histories, compared after every verb (`tests/engine/queue_replay`). Nothing that ships
+//! uses it.
 
 use crate::job::{Kind, Status};
 use crate::recipe::FromModels;

@@ -1,7 +1,7 @@
 //! Which steps of a stage a model may begin now, and whether its plan is done.
 //!
-//! A step is ready when the steps it needs are complete: for its own model, or for every model of the stage that has not
-//! failed. Decided from how far each model has come; which jobs a ready step becomes is decided in [`crate::plan`].
+//! A step is ready when the steps it needs are complete: for its own model, or for every model of the stage that has
+//! not failed. Decided from how far each model has come; which jobs a ready step becomes is decided in [`crate::plan`].
 
 use crate::job::Status;
 use crate::plan::PlanError;

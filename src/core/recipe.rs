@@ -236,7 +236,8 @@ impl Recipe {
         validate::recipe(self, context)
     }
 
-    /// The recipe as it stands in `stage`: an input that names that very stage is one of this stage, and orders the steps.
+    /// The recipe as it stands in `stage`: an input that names that very stage is one of this stage, and orders the
+    /// steps.
     pub fn at_stage(mut self, stage: &str) -> Recipe {
         for step in &mut self.steps {
             for input in &mut step.inputs_required {

@@ -1,10 +1,10 @@
 //! Decides how an answer becomes a Markdown document.
 //!
-//! A layout for the document key says what comes first and under which heading; whatever it does not mention follows under
-//! headings of its own, so nothing that was written is lost. Without a layout, and where one fails on odd content, the
-//! generic renderer shows what is there. Rendering never fails. Texts of a model are Markdown, yet cannot leave their place:
-//! headings are pushed below the one they stand under, fences are closed, and `<` is escaped where it would begin a tag,
-//! outside of code. Never changes the answer, never reads a file, never looks at a clock.
+//! A layout for the document key says what comes first and under which heading; whatever it does not mention follows
+//! under headings of its own, so nothing that was written is lost. Without a layout, and where one fails on odd
+//! content, the generic renderer shows what is there. Rendering never fails. Texts of a model are Markdown, yet cannot
+//! leave their place: headings are pushed below the one they stand under, fences are closed, and `<` is escaped where
+//! it would begin a tag, outside of code. Never changes the answer, never reads a file, never looks at a clock.
 
 mod front_matter;
 mod generic;

@@ -1,5 +1,5 @@
-//! Decides what becomes of a job after a failed attempt: its next status, whether the attempt is charged, and when it is
-//! due again.
+//! Decides what becomes of a job after a failed attempt: its next status, whether the attempt is charged, and when it
+//! is due again.
 //!
 //! Only the class of the failure counts, never the text of a message. Randomness comes in as an argument, so the same
 //! arguments give the same result. Every backoff of the project is [`Backoff::delay`]. Never sleeps, never reads a

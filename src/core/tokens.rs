@@ -5,8 +5,9 @@
 //! read-only data of the library: nothing is loaded, and a new process counts at once. No text makes
 //! it panic or take more than time in proportion. Never knows a model, a price or a window.
 //!
-//! Why a counter of its own: measured in one release build on two cores, with equal counts on every text, in MB/s for prose, Markdown,
-//! dense JSON, Rust, Chinese with Japanese, and emoji; then ms to load, MB private to each process, and MB of the stripped library.
+//! Why a counter of its own: measured in one release build on two cores, with equal counts on every text, in MB/s for
+//! prose, Markdown, dense JSON, Rust, Chinese with Japanese, and emoji; then ms to load, MB private to each process,
+//! and MB of the stripped library.
 //!
 //! | counter | prose | md | json | code | cjk | emoji | load | private | library |
 //! |---|---|---|---|---|---|---|---|---|---|
@@ -113,8 +114,8 @@ fn sum(vocabulary: &Vocabulary, split: Split, text: &str) -> u64 {
     tokens
 }
 
-/// How many tokens a model reads when it is sent messages: their contents and, but for the simulator, what the chat format
-/// of OpenAI puts around each and after the last.
+/// How many tokens a model reads when it is sent messages: their contents and, but for the simulator, what the chat
+/// format of OpenAI puts around each and after the last.
 pub fn count_messages(encoding: Encoding, messages: &[Message]) -> u64 {
     let contents = messages.iter().map(|message| count(encoding, &message.content)).sum::<u64>();
     match encoding {

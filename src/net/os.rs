@@ -34,7 +34,8 @@ pub(crate) fn lower_thread_priority(nice: i32) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn lower_thread_priority(_nice: i32) {}
 
-/// Runs `spawn` with all signals blocked: the thread it starts inherits the mask and never runs a handler of the server.
+/// Runs `spawn` with all signals blocked: the thread it starts inherits the mask and never runs a handler of the
+/// server.
 pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     let _mask = BlockedSignals::new();
     spawn()

@@ -12,8 +12,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-const CATALOG: &str = "select model, provider, api, base_url, manner, secret, api_model, context_window, max_output_tokens, settings, \
-     fallback, model_concurrency, model_requests, model_tokens, provider_concurrency, provider_requests, provider_tokens, tokenizer, \
+const CATALOG: &str = "select model, provider, api, base_url, manner, secret, api_model, context_window, \
+     max_output_tokens, settings, \
+     fallback, model_concurrency, model_requests, model_tokens, provider_concurrency, provider_requests, \
+     provider_tokens, tokenizer, \
      factor, samples \
      from dialectic._catalog()";
 const LEARN: &str = "select dialectic._learn_ratios($1, $2, $3)";

@@ -9,7 +9,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-const READ: &str = "select process, domain, stages, prompts, documents, overlays from dialectic.definitions where id operator(pg_catalog.=) $1";
+const READ: &str = "select process, domain, stages, prompts, documents, overlays from dialectic.definitions where id \
+     operator(pg_catalog.=) $1";
 
 /// How many definitions a process keeps.
 const KEPT: usize = 16;

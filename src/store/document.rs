@@ -9,7 +9,8 @@ use dialectic_core::render::FrontMatter;
 use pgrx::Uuid;
 use std::sync::Arc;
 
-const JOBS: &str = "select job_id, claim_id, session_id, definition_id, project, stage, iteration, step_key, model, document_key, version, \
+const JOBS: &str = "select job_id, claim_id, session_id, definition_id, project, stage, iteration, step_key, model, \
+     document_key, version, \
      tokens, cost, sources, content from dialectic._document_jobs($1)";
 const KEEP: &str = "select dialectic._keep_documents($1, $2, $3)";
 

@@ -14,7 +14,8 @@ use pgrx::Uuid;
 use pgrx::datum::DatumWithOid;
 use std::collections::{HashMap, HashSet};
 
-const FUNDING: &str = "select job_id, is_counted, worst_cost, owner, balance, held_by_wallet, budget_session, budget, spent, \
+const FUNDING: &str = "select job_id, is_counted, worst_cost, owner, balance, held_by_wallet, budget_session, \
+     budget, spent, \
      held_by_budget from dialectic._funding_facts($1)";
 const OPEN: &str = "select dialectic._open_calls($1) as job";
 const PAUSE: &str = "select dialectic._pause_unfunded($1)";

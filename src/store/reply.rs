@@ -20,7 +20,8 @@ use pgrx::Uuid;
 use pgrx::datum::DatumWithOid;
 use std::time::{Duration, Instant};
 
-const CLOSE: &str = "select is_current, claimed_from, attempt_count, max_retries, has_cooldowns, is_limited, is_deleted, \
+const CLOSE: &str = "select is_current, claimed_from, attempt_count, max_retries, has_cooldowns, is_limited, \
+     is_deleted, \
      (closed).call_id, (closed).session_id, (closed).payer, (closed).held, (closed).cost, (closed).estimate, \
      (closed).charged, (closed).balance, (closed).budget_left from dialectic._close_calls($1)";
 const ADD_LATE_USAGE: &str = "select dialectic._add_late_usage($1)";

@@ -14,10 +14,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, \
-     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, chunks, fragments, gap, continue_reason, \
+     max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, \
+     chunks, fragments, gap, continue_reason, \
      missing_keys, is_funded, combine_depth from dialectic._request_jobs($1)";
 const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
-const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, depth \
+const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, \
+     depth \
      from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
 const COMBINE: &str = "select dialectic._combine($1, $2, $3)";

@@ -1,7 +1,9 @@
-//! What a transaction has to tell other processes, and when: at its commit, never before, and not at all when it aborts.
+//! What a transaction has to tell other processes, and when: at its commit, never before, and not at all when it
+//! aborts.
 //!
 //! Jobs that became ready, claims that were taken away, an extension that came or went, a database that is being
-//! dropped; and to the backends in `wait`, that a session may have changed. One callback a process and one at the very end of a commit; what they do cannot fail.
+//! dropped; and to the backends in `wait`, that a session may have changed. One callback a process and one at the very
+//! end of a commit; what they do cannot fail.
 
 use crate::worker::{shmem, waiters};
 use pgrx::pg_sys::panic::ErrorReport;
@@ -155,8 +157,8 @@ fn database() -> u32 {
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
-/// At commit the worker of this database is told that jobs from this position on became ready (null: only to look), or that
-/// claims were taken away.
+/// At commit the worker of this database is told that jobs from this position on became ready (null: only to look), or
+/// that claims were taken away.
 #[pg_extern(volatile)]
 pub(crate) fn _notify_worker(first_position: Option<i64>, revoked: bool) {
     say(|saying| {

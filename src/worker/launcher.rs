@@ -1,7 +1,7 @@
 //! The launcher: one process that gives every database with the extension its worker, and connects to none.
 //!
-//! It learns from shared memory which databases ask, and when the server starts it has each of them visited once, one after
-//! the other; a visitor that finds the extension stays as the worker. It runs no SQL: of the catalogs it reads
+//! It learns from shared memory which databases ask, and when the server starts it has each of them visited once, one
+//! after the other; a visitor that finds the extension stays as the worker. It runs no SQL: of the catalogs it reads
 //! pg_database alone. What a worker does is not decided here.
 
 use crate::worker::shmem::{self, State};
@@ -175,7 +175,8 @@ impl Launcher {
         } else {
             if shmem::state(database) != Some(State::Refused) {
                 log!(
-                    "pg_dialectic: no process is left for the worker of database {database}; max_worker_processes is too low"
+                    "pg_dialectic: no process is left for the worker of database {database}; max_worker_processes is \
+                     too low"
                 );
             }
             shmem::set_state(database, State::Refused);

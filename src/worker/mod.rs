@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static PRELOADED: AtomicBool = AtomicBool::new(false);
 
-/// Runs when the library is loaded. In the postmaster it asks for shared memory and the launcher; every process inherits
-/// the note that the library was preloaded. A server that is being upgraded gets neither.
+/// Runs when the library is loaded. In the postmaster it asks for shared memory and the launcher; every process
+/// inherits the note that the library was preloaded. A server that is being upgraded gets neither.
 pub(crate) fn init() {
     // SAFETY: reads flags of the process, and sets hooks that keep the ones before them, while the postmaster starts.
     unsafe {

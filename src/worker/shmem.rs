@@ -1,9 +1,9 @@
 //! The slots in shared memory: which database wants a worker, who serves it, and what it should look at.
 //!
-//! A slot a database, taken when it first asks and given up when it has no use for a worker. Everything in shared memory is
-//! changed under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up their
-//! notices after they can no longer be undone. Shared memory is lost with the server: whoever starts looks at the tables,
-//! not at what was said here.
+//! A slot a database, taken when it first asks and given up when it has no use for a worker. Everything in shared
+//! memory is changed under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up
+//! their notices after they can no longer be undone. Shared memory is lost with the server: whoever starts looks at the
+//! tables, not at what was said here.
 
 use crate::worker::hold_up::ShownHoldUp;
 use crate::worker::in_flight::KINDS;

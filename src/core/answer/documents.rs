@@ -1,7 +1,7 @@
 //! Decides which entry of a header belongs to which document.
 //!
-//! A header promises one entry for every document of its stage; a document without its entry could not be written, so each
-//! one that is missing is named. Entries for documents that nobody asked for stay, behind the others.
+//! A header promises one entry for every document of its stage; a document without its entry could not be written, so
+//! each one that is missing is named. Entries for documents that nobody asked for stay, behind the others.
 
 use super::{fit, keys, merge as merge_values, note};
 use crate::recipe::HEADER_DOCUMENTS;

@@ -1,7 +1,7 @@
 //! Decides how a value becomes what was asked for, where that loses nothing.
 //!
-//! Keys get the name and the order of the shape, a text becomes a list and a list a text, an object written as a text is
-//! read. What does not become what was asked for stays as it is. Never drops a value, never makes one up.
+//! Keys get the name and the order of the shape, a text becomes a list and a list a text, an object written as a text
+//! is read. What does not become what was asked for stays as it is. Never drops a value, never makes one up.
 
 use super::{Asked, documents, keys, list, note};
 use crate::json;

@@ -1,7 +1,7 @@
 //! Decides which given key stands for which wanted one.
 //!
-//! The same spelling first, then the same words, then the same words but for number and fill words; last, for what is left
-//! on both sides, a close variant, and that only where exactly one fits. Never gives one key to two.
+//! The same spelling first, then the same words, then the same words but for number and fill words; last, for what is
+//! left on both sides, a close variant, and that only where exactly one fits. Never gives one key to two.
 
 use serde_json::{Map, Value};
 use std::collections::HashMap;

@@ -1,8 +1,9 @@
 //! Decides what becomes of an answer: it is kept, more of it is asked for, or it cannot be used.
 //!
-//! An answer is judged together with everything its model wrote before: the chunks of a chain are one answer. A refusal is a
-//! failure whatever came before it. More is asked for only as long as that brings something new; whatever was written is then
-//! kept, and what it lacks is named. Never decides when a failure is tried again, nor how more is asked for.
+//! An answer is judged together with everything its model wrote before: the chunks of a chain are one answer. A refusal
+//! is a failure whatever came before it. More is asked for only as long as that brings something new; whatever was
+//! written is then kept, and what it lacks is named. Never decides when a failure is tried again, nor how more is asked
+//! for.
 
 #[cfg(test)]
 mod laws;

@@ -1,5 +1,5 @@
-//! Decides what a model is told when more of an answer is wanted: the turn as it was sent, everything it wrote so far, and a
-//! directive that depends on why it stopped.
+//! Decides what a model is told when more of an answer is wanted: the turn as it was sent, everything it wrote so far,
+//! and a directive that depends on why it stopped.
 //!
 //! The directive says exactly what is missing, and that nothing else is wanted. Never decides whether more is wanted.
 
@@ -93,7 +93,8 @@ impl Continuing {
     }
 }
 
-/// The shape of what is missing. A document that a header does not speak of is missing from a list, as in `list[document]`.
+/// The shape of what is missing. A document that a header does not speak of is missing from a list, as in
+/// `list[document]`.
 fn wanted(missing: &[String], shape: &Value) -> Map<String, Value> {
     let mut wanted = Map::new();
     for key in missing {

@@ -1,11 +1,13 @@
 //! Decides how many tokens the calls of each step will read and write, and how many at the most.
 //!
-//! What a call reads is its real prompt: the template is rendered, and what stands in it is counted as the model counts it. A text
-//! that is there counts as it is. A prompt of each step is rendered whole, so whatever its template does with texts is told; of the
-//! others long texts are left out and counted once. A text that will be made is as long as such texts became before, of those that were made from
-//! as many others: texts of the same step and model, else of the step by whichever model, else what the step asks for lets expect
-//! ([`crate::provider::expected`]), as it is with the simulator in any case. So it is with what a call writes. Where texts do not fit, what it takes to condense them once is added; where an answer is longer than a call
-//! may write, the calls that go on with it. Never asks a model, never counts a call that repeats a failed one or mends an answer.
+//! What a call reads is its real prompt: the template is rendered, and what stands in it is counted as the model counts
+//! it. A text that is there counts as it is. A prompt of each step is rendered whole, so whatever its template does
+//! with texts is told; of the others long texts are left out and counted once. A text that will be made is as long as
+//! such texts became before, of those that were made from as many others: texts of the same step and model, else of the
+//! step by whichever model, else what the step asks for lets expect ([`crate::provider::expected`]), as it is with the
+//! simulator in any case. So it is with what a call writes. Where texts do not fit, what it takes to condense them once
+//! is added; where an answer is longer than a call may write, the calls that go on with it. Never asks a model, never
+//! counts a call that repeats a failed one or mends an answer.
 
 mod reading;
 
@@ -250,7 +252,8 @@ impl<'a> Desk<'a> {
         tokens.most_output += (chunks * most_output).max(output);
     }
 
-    /// The tokens of the prompt that condenses texts of a call, before any ratio: without a text, and what stands around each.
+    /// The tokens of the prompt that condenses texts of a call, before any ratio: without a text, and what stands
+    /// around each.
     fn combine_frame(&mut self, call: &Call<'a>, texts: &[Reading<'a>]) -> (u64, Vec<u64>) {
         let (bare, times, _) = self.rendered(call, &[], true);
         let around = |text: &Reading<'a>| match may_shrink(&text.source.r#type) {
@@ -295,8 +298,8 @@ impl<'a> Desk<'a> {
         Some(condensed)
     }
 
-    /// The tokens of the answer, and in how many calls it is written; what others will read of it is put into the library the
-    /// first time.
+    /// The tokens of the answer, and in how many calls it is written; what others will read of it is put into the
+    /// library the first time.
     fn answer(&mut self, call: &Call<'a>, texts: usize, messages: &[Message], most: u64) -> (u64, u64) {
         let writing = call.writing();
         let shape = call.step.content_to_include.as_ref().filter(|_| call.step.makes() != Makes::Text);

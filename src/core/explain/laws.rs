@@ -1,6 +1,7 @@
 //! The laws of estimates: the documented numbers, and those of the planner for any recipe.
 //!
-//! They decide nothing. The planner is asked again, stage by stage and job by job, and must give what [`super::explain`] said.
+//! They decide nothing. The planner is asked again, stage by stage and job by job, and must give what
+//! [`super::explain`] said.
 
 mod tokens;
 

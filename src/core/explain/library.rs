@@ -1,5 +1,5 @@
-//! The texts that calls read: those that are there, and those that stand in for others that will be. Decides how many tokens each
-//! comes to for a model, counting it once for all who count alike.
+//! The texts that calls read: those that are there, and those that stand in for others that will be. Decides how many
+//! tokens each comes to for a model, counting it once for all who count alike.
 //!
 //! Never decides who reads what.
 

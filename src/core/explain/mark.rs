@@ -1,8 +1,8 @@
-//! Decides how a text that is counted elsewhere stands in a prompt: its first words, and behind them its number between two signs
-//! that no text has.
+//! Decides how a text that is counted elsewhere stands in a prompt: its first words, and behind them its number between
+//! two signs that no text has.
 //!
-//! So a prompt can be rendered as it will be, its long texts left out, and still be seen to hold each of them once, twice or never.
-//! Never counts a token.
+//! So a prompt can be rendered as it will be, its long texts left out, and still be seen to hold each of them once,
+//! twice or never. Never counts a token.
 
 use crate::prompt::Message;
 

@@ -1,7 +1,8 @@
-//! The laws of reading JSON: what is clear is read, what is cut is told apart from what is broken, and nothing takes long.
+//! The laws of reading JSON: what is clear is read, what is cut is told apart from what is broken, and nothing takes
+//! long.
 //!
-//! They decide nothing; they hold [`super`] to what its header says, on texts as models write them and on texts chosen to
-//! break it.
+//! They decide nothing; they hold [`super`] to what its header says, on texts as models write them and on texts chosen
+//! to break it.
 
 use super::*;
 use proptest::prelude::*;

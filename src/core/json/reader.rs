@@ -1,7 +1,7 @@
 //! Decides how one JSON value is read from a given place on, and what is forgiven on the way.
 //!
-//! A recursive descent whose depth is bounded, over bytes: every byte that means something is ASCII. At the end of the text
-//! it stops where it is, keeps what it has and says that it was cut. Never goes back over what it has read.
+//! A recursive descent whose depth is bounded, over bytes: every byte that means something is ASCII. At the end of the
+//! text it stops where it is, keeps what it has and says that it was cut. Never goes back over what it has read.
 
 use super::DEEPEST;
 use serde_json::{Map, Number, Value};

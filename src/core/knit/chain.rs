@@ -1,7 +1,7 @@
 //! Decides, chunk by chunk, how an answer goes on, and puts the document together.
 //!
-//! Every object begun afresh is a segment of its own; chunks that go onward lengthen the last one. Segments are merged into
-//! the document in their order. Never asks for anything.
+//! Every object begun afresh is a segment of its own; chunks that go onward lengthen the last one. Segments are merged
+//! into the document in their order. Never asks for anything.
 
 use super::document::Document;
 use super::kin::{self, Wanted};

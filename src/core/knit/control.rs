@@ -1,7 +1,7 @@
 //! Decides what an answer means by the words it says about itself: whether it would go on.
 //!
-//! The model's word counts; where it gave none, a place to resume at does. Both come in many spellings. Never decides which
-//! document is meant.
+//! The model's word counts; where it gave none, a place to resume at does. Both come in many spellings. Never decides
+//! which document is meant.
 
 use crate::answer::is_empty;
 use serde_json::Value;

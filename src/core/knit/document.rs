@@ -1,6 +1,7 @@
 //! Decides how the segments of an answer become one document, and what it says about itself.
 //!
-//! A document is what the segments so far come to, with the place where it is open. Never decides where a segment begins.
+//! A document is what the segments so far come to, with the place where it is open. Never decides where a segment
+//! begins.
 
 use super::control;
 use super::kin::{self, Kin, Wanted};

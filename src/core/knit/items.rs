@@ -1,8 +1,9 @@
 //! Decides which items of a list come again, and which are new.
 //!
-//! First by place: the list that comes may begin with the last items that were there, with the interrupted one, or with all
-//! of them. Then by identifying fields. The rest is new and goes behind. Of lists inside an item that came again, those that
-//! were complete grow only by items with an identity of their own, or when they come again whole with more behind.
+//! First by place: the list that comes may begin with the last items that were there, with the interrupted one, or with
+//! all of them. Then by identifying fields. The rest is new and goes behind. Of lists inside an item that came again,
+//! those that were complete grow only by items with an identity of their own, or when they come again whole with more
+//! behind.
 
 use super::merge::{Open, Outcome, Side, merge as merge_values};
 use super::scan::Step;
@@ -13,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 
 /// The fields by which an item is known, the surest first.
 pub(super) const IDENTIFYING: [&str; 5] = ["id", "path", "key", "title", "name"];
-/// The field by which the entries of a header are known. Elsewhere it may only say what an item is about, so it counts where
-/// no two items of a list have the same.
+/// The field by which the entries of a header are known. Elsewhere it may only say what an item is about, so it counts
+/// where no two items of a list have the same.
 const ENTRY: &str = "document_key";
 /// The fields by which an item of a list is known that is one of entries.
 const IDENTIFYING_ENTRY: [&str; 6] = ["id", "path", "key", "title", "name", ENTRY];
@@ -101,14 +102,15 @@ fn begins_again(there: &[Value], more: &[Value], was: Side, is: Side, by: &[&str
     if more.len() >= there.len() && runs(0) {
         return Some(0);
     }
-    // What it was interrupted in is the likeliest to come again, be it only with the fields it lacked; of items that have
-    // no identity, the one that has a field in common with what comes.
+    // What it was interrupted in is the likeliest to come again, be it only with the fields it lacked; of items that
+    // have no identity, the one that has a field in common with what comes.
     let last = there.len().checked_sub(1)?;
     if let (Value::Object(interrupted), Some(_)) = (&there[last], was.and_then(|open| open.item(last)))
         && (identity_of(interrupted, by).is_some() || interrupted.keys().any(|key| first.get(key).is_some()))
         && same(last, 0)
     {
-        // A list that was cut off in its turn may not have come that far: it begins at the first item if it is more like it.
+        // A list that was cut off in its turn may not have come that far: it begins at the first item if it is more
+        // like it.
         let common = |place: usize| there[place].as_object().map_or(0, |fields| common(fields, first));
         let is_first = is.is_some() && identity_of(interrupted, by).is_none() && common(0) > common(last);
         return Some(if is_first && runs(0) { 0 } else { last });
@@ -225,8 +227,8 @@ fn find(there: &[Value], item: &Value, known: &HashMap<(usize, String), usize>, 
     })
 }
 
-/// The place of the item that was interrupted, where this one may be it: it has the identity that was cut, or none of its
-/// identifying fields and so may be what was lacking.
+/// The place of the item that was interrupted, where this one may be it: it has the identity that was cut, or none of
+/// its identifying fields and so may be what was lacking.
 fn resumed(there: &[Value], item: &Value, was: Side, is: Side, by: &[&str]) -> Option<usize> {
     let open = was?;
     let Some(Step::Item(place)) = open.path.first() else { return None };

@@ -1,8 +1,8 @@
 //! Decides whether an object that a model began is the document again, a part of it, or another document.
 //!
-//! The document again has outer keys of it, or stands under its name. A bare list, or an item like those of the list that
-//! was cut off, is the rest of that list. Anything else is another document and stays out. Wrappers are looked through.
-//! Never merges.
+//! The document again has outer keys of it, or stands under its name. A bare list, or an item like those of the list
+//! that was cut off, is the rest of that list. Anything else is another document and stays out. Wrappers are looked
+//! through. Never merges.
 
 use super::control;
 use super::document::Document;
@@ -142,8 +142,8 @@ pub(super) fn judge(
                 return rest_of_list(document, cut, vec![value], theirs_cut, Some(0), theirs.is_forgiven);
             }
             let Value::Object(fields) = value else { return Kin::Nothing };
-            // Where nothing says what was asked for, what was missing may come alone; but behind a document that is complete
-            // one object under a name is another document.
+            // Where nothing says what was asked for, what was missing may come alone; but behind a document that is
+            // complete one object under a name is another document.
             let is_document = cut.is_none() && fields.len() == 1 && fields.values().all(Value::is_object);
             if is_named || (asked.is_empty() && elsewhere.is_empty() && !is_document) {
                 return Kin::Same(content(Value::Object(fields), theirs_cut));
@@ -160,7 +160,8 @@ pub(super) fn judge(
 
 /// Whether an object that could be the next item of a list is rather the document again.
 ///
-/// `due` is the key whose value was due at the end of the one, and the key at which the other ends, be it only half of it.
+/// `due` is the key whose value was due at the end of the one, and the key at which the other ends, be it only half of
+/// it.
 pub(super) fn is_document_rather(so_far: &Document, due: [Option<&str>; 2], theirs: &Value, wanted: &Wanted) -> bool {
     let [due, begun] = due;
     let (document, cut) = (so_far.inner(), so_far.inner_cut());
@@ -284,7 +285,8 @@ pub(super) fn cursor(value: &Value, around: &[String], wanted: &Wanted) -> Optio
     name.map(str::to_owned)
 }
 
-/// Whether a text that says where to resume is the key of another document: a name of several words, and of nothing here.
+/// Whether a text that says where to resume is the key of another document: a name of several words, and of nothing
+/// here.
 fn is_other_document(name: &str, value: &Value, wanted: &Wanted) -> bool {
     let mut words = name.split('_');
     let is_place = words.next().is_some_and(|first| PLACE.contains(&first));

@@ -1,9 +1,9 @@
 //! Decides how an object that was begun again goes into the one that was cut off.
 //!
 //! What is complete stays. What is missing is added, lists go on, and a text that was cut is completed by the one that
-//! comes again. An item of a list that comes again is known by its identifying fields, the one that was interrupted also by its place, and is
-//! merged, never doubled. Nothing moves: a way into what was there leads to the same place afterwards.
-//! Never decides whether an object belongs to the document.
+//! comes again. An item of a list that comes again is known by its identifying fields, the one that was interrupted
+//! also by its place, and is merged, never doubled. Nothing moves: a way into what was there leads to the same place
+//! afterwards. Never decides whether an object belongs to the document.
 
 use super::items;
 use super::overlap;
@@ -55,8 +55,8 @@ pub(super) struct Outcome {
 /// One of two values, and where it was cut.
 pub(super) type Side<'a> = Option<Open<'a>>;
 
-/// Puts `theirs` into `ours`. Returns where `theirs` was cut, as a way into `ours`; nothing where it was not cut, or where
-/// `ours` had come further.
+/// Puts `theirs` into `ours`. Returns where `theirs` was cut, as a way into `ours`; nothing where it was not cut, or
+/// where `ours` had come further.
 pub(super) fn merge(
     ours: &mut Value,
     theirs: Value,

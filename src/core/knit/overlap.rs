@@ -1,8 +1,8 @@
 //! Decides what of the beginning of a text repeats the end of another.
 //!
-//! A repetition proves something only where it is long enough and is not the rhythm of the text itself: in `0, 0, 0, 0` or
-//! `aaaa` whatever comes next repeats what was there. Never looks further than [`LONGEST`] characters, but for a chunk that is
-//! nothing else.
+//! A repetition proves something only where it is long enough and is not the rhythm of the text itself: in `0, 0, 0, 0`
+//! or `aaaa` whatever comes next repeats what was there. Never looks further than [`LONGEST`] characters, but for a
+//! chunk that is nothing else.
 
 /// The most characters a model is taken to repeat.
 pub(super) const LONGEST: usize = 200;
@@ -39,8 +39,8 @@ pub(super) fn is_once_more(previous: &str, chunk: &str) -> bool {
     previous == chunk && chunk.trim().chars().count() >= SURE
 }
 
-/// Of all overlaps, longest first, those that are no accident. What repeats itself in a rhythm proves nothing, and neither
-/// does a part of it.
+/// Of all overlaps, longest first, those that are no accident. What repeats itself in a rhythm proves nothing, and
+/// neither does a part of it.
 pub(super) fn sure(overlaps: &[usize], after: &str) -> impl Iterator<Item = usize> {
     let is_rhythm = |length: &&usize| is_rhythm(&after[..**length]);
     overlaps.iter().take_while(move |length| !is_rhythm(length)).copied().filter(|length| weighs(&after[..*length]))

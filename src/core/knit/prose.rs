@@ -1,10 +1,10 @@
 //! Decides how the chunks of a plain text or a Markdown text join.
 //!
-//! Nothing shows in a text where it was cut, so the least is done: whole words that are repeated beyond accident are trimmed,
-//! and so is a heading that comes again, or the beginning of a line that was interrupted and is written again whole. A
-//! sentence that leads in goes only where it is unmistakable: behind it comes a blank line, a fence or a heading, or it ends
-//! its line with a colon. A text that was begun again from its beginning is not a continuation: the longer of the two stays.
-//! Never rewords.
+//! Nothing shows in a text where it was cut, so the least is done: whole words that are repeated beyond accident are
+//! trimmed, and so is a heading that comes again, or the beginning of a line that was interrupted and is written again
+//! whole. A sentence that leads in goes only where it is unmistakable: behind it comes a blank line, a fence or a
+//! heading, or it ends its line with a colon. A text that was begun again from its beginning is not a continuation: the
+//! longer of the two stays. Never rewords.
 
 use super::overlap;
 use super::seam;

@@ -1,7 +1,8 @@
 //! Decides how far a text is JSON, and what is open where it ends.
 //!
-//! A state machine over bytes without recursion: it takes a text piece by piece, so that a seam may fall anywhere, inside
-//! an escape, a number or a key. Strict, or lenient about raw line ends, unknown escapes and trailing commas. Never builds a value.
+//! A state machine over bytes without recursion: it takes a text piece by piece, so that a seam may fall anywhere,
+//! inside an escape, a number or a key. Strict, or lenient about raw line ends, unknown escapes and trailing commas.
+//! Never builds a value.
 
 use serde_json::Value;
 
@@ -144,7 +145,8 @@ impl Scanner {
         self.stack.len()
     }
 
-    /// Reads on. How many bytes were taken: all of them, or up to the end of the value; `Err` with the place of what is no JSON.
+    /// Reads on. How many bytes were taken: all of them, or up to the end of the value; `Err` with the place of what is
+    /// no JSON.
     pub(super) fn feed(&mut self, text: &str) -> Result<usize, usize> {
         let bytes = text.as_bytes();
         let mut place = 0;
@@ -310,8 +312,8 @@ impl Scanner {
         }
     }
 
-    /// A text that was read up to here as JSON: all that is complete and the text that was cut, closed. An item of a list
-    /// of which nothing was read is left out.
+    /// A text that was read up to here as JSON: all that is complete and the text that was cut, closed. An item of a
+    /// list of which nothing was read is left out.
     pub(super) fn close(&self, text: &str) -> (String, Option<Cut>) {
         if self.is_done() {
             return (text[..self.safe].to_owned(), None);

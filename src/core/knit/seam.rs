@@ -1,11 +1,10 @@
 //! Decides whether a chunk goes on where a text stopped, and what of it is repetition, fence or lead-in.
 //!
-//! The evidence is the JSON itself: of all ways to set the chunk behind the text one is taken under which both are JSON up
-//! to the end of the chunk. As it stands first; then without a fence around it; then without a sentence before it. A
-//! repetition is trimmed where it is no accident ([`overlap::is_sure`]) or where the text is no JSON with it. Outside of
-//! texts it is also kept when the same has stood in the document before: lists may hold equal items. Last, where a value has
-//! just ended, the chunk is tried behind the comma that was due.
-//! Never looks at what the JSON says.
+//! The evidence is the JSON itself: of all ways to set the chunk behind the text one is taken under which both are JSON
+//! up to the end of the chunk. As it stands first; then without a fence around it; then without a sentence before it. A
+//! repetition is trimmed where it is no accident ([`overlap::is_sure`]) or where the text is no JSON with it. Outside
+//! of texts it is also kept when the same has stood in the document before: lists may hold equal items. Last, where a
+//! value has just ended, the chunk is tried behind the comma that was due. Never looks at what the JSON says.
 
 use super::overlap;
 use super::prose;
@@ -101,8 +100,8 @@ impl<'a> Reading<'a> {
         Self { text, overlaps: overlap::all_or_whole(&segment.text, text) }
     }
 
-    /// Without the longest repetition that is no accident; as it is where there is none, or where the text is of one piece
-    /// with it and has repeated itself like that before.
+    /// Without the longest repetition that is no accident; as it is where there is none, or where the text is of one
+    /// piece with it and has repeated itself like that before.
     fn likely(&self, segment: &Segment, before: &Scanner) -> Option<Onward<'a>> {
         let whole = try_at(before, self.text, 0);
         let sure = overlap::sure(&self.overlaps, self.text)

@@ -1,8 +1,8 @@
 //! Decides what the values are that a chunk holds, where it holds more than one, and which of them go together.
 //!
-//! Asked for the rest, some models write one object behind another, in fences of their own or with words between them. Those
-//! that are items of the list that was cut off become one list, in their order; the others stay objects of their own, behind
-//! it. Never puts them into the document.
+//! Asked for the rest, some models write one object behind another, in fences of their own or with words between them.
+//! Those that are items of the list that was cut off become one list, in their order; the others stay objects of their
+//! own, behind it. Never puts them into the document.
 
 use super::document::Document;
 use super::kin::{self, Wanted};
@@ -28,8 +28,8 @@ pub(super) fn parts(chunk: &str, so_far: &Document, wanted: &Wanted) -> Vec<Segm
     parts
 }
 
-/// The objects and lists of a text, one behind another. None where one of them is no JSON: what is inside it is no value of
-/// its own.
+/// The objects and lists of a text, one behind another. None where one of them is no JSON: what is inside it is no
+/// value of its own.
 fn values(text: &str) -> Vec<Segment> {
     let mut found = Vec::new();
     let (mut at, mut tried) = (0, 0);

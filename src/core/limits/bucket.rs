@@ -82,8 +82,8 @@ impl Bucket {
         grains(size).min(self.capacity())
     }
 
-    /// What it cannot hold is lost, and a clock that went back fills nothing. The longest time at the highest rate comes to 2^126
-    /// grains, which fits.
+    /// What it cannot hold is lost, and a clock that went back fills nothing. The longest time at the highest rate
+    /// comes to 2^126 grains, which fits.
     fn level(&self, now: Duration) -> i128 {
         let passed = now.saturating_sub(self.at).as_nanos() as i128;
         self.level.saturating_add(passed * i128::from(self.per_minute)).min(self.capacity())

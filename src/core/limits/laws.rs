@@ -1,7 +1,7 @@
 //! The laws of limits: never too many, never too fast, never slower than allowed, and nobody pays for another.
 //!
-//! They decide nothing; they hold [`super`] to what its header says. What a rate comes to is worked out here a second time, from
-//! the numbers of the allowance alone.
+//! They decide nothing; they hold [`super`] to what its header says. What a rate comes to is worked out here a second
+//! time, from the numbers of the allowance alone.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,7 +1,8 @@
-//! The laws of money: nothing is held that is not there, nothing is charged that was not held, nothing is lost on the way.
+//! The laws of money: nothing is held that is not there, nothing is charged that was not held, nothing is lost on the
+//! way.
 //!
-//! They decide nothing; they hold [`super`] to what its header says. What holds after any history is told in `histories`, of a
-//! small `ledger` that does with the decisions what the database does.
+//! They decide nothing; they hold [`super`] to what its header says. What holds after any history is told in
+//! `histories`, of a small `ledger` that does with the decisions what the database does.
 
 use super::*;
 use Verdict::{Hold, Pause, Wait};

@@ -1,7 +1,7 @@
 //! Decides how artifacts whose paths are still equal are told apart: the later one gets `_2`, the next `_3`.
 //!
-//! In the order given, so that an artifact keeps its path whatever comes after it. A number is passed over when another artifact
-//! stands there already, be it by its own right. Never looks at what an artifact is.
+//! In the order given, so that an artifact keeps its path whatever comes after it. A number is passed over when another
+//! artifact stands there already, be it by its own right. Never looks at what an artifact is.
 
 use super::Artifact;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,8 @@ pub fn paths(artifacts: &[Artifact<'_>]) -> Vec<String> {
         if taken.insert(own.clone()) {
             return own;
         }
-        // A taken number is met once by the one path it belongs to, so all the searches together are as long as the list.
+        // A taken number is met once by the one path it belongs to, so all the searches together are as long as the
+        // list.
         let n = last.entry(own.clone()).or_insert(1);
         loop {
             *n += 1;

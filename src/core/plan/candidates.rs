@@ -1,8 +1,8 @@
 //! Which artifacts each input of a step could mean, and which of them belong together.
 //!
-//! Decides matching (type, document, stage, iteration, model) and joining (lineage and reviewer). Sorts what it finds, so
-//! that nothing after it depends on the order artifacts came in, and indexes it, so that a join costs what it returns. Never
-//! picks one of several.
+//! Decides matching (type, document, stage, iteration, model) and joining (lineage and reviewer). Sorts what it finds,
+//! so that nothing after it depends on the order artifacts came in, and indexes it, so that a join costs what it
+//! returns. Never picks one of several.
 
 use std::collections::BTreeMap;
 

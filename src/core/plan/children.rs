@@ -81,8 +81,8 @@ impl<'a> Children<'a> {
         Ok(())
     }
 
-    /// The one reviewer the inputs speak for; a model that turns to another stage's lineage becomes its reviewer. A job for
-    /// everything carries nobody's view, even where everything is a single lineage.
+    /// The one reviewer the inputs speak for; a model that turns to another stage's lineage becomes its reviewer. A job
+    /// for everything carries nobody's view, even where everything is a single lineage.
     fn reviewer(&self, related: &[&Source], known: Option<&str>) -> Option<String> {
         if matches!(self.step.granularity_strategy, Strategy::AllToOne | Strategy::PerModel) {
             return None;

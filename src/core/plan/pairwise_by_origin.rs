@@ -1,7 +1,7 @@
 //! `pairwise_by_origin`: one job for each original and each critique of it.
 //!
-//! A critique belongs to the original of its lineage; one without a lineage speaks of them all. The other inputs are joined
-//! by the original's lineage and the critique's reviewer, so a pair never reads another reviewer's words.
+//! A critique belongs to the original of its lineage; one without a lineage speaks of them all. The other inputs are
+//! joined by the original's lineage and the critique's reviewer, so a pair never reads another reviewer's words.
 
 use super::candidates::{Candidates, missing};
 use super::children::{Children, Descent};

@@ -1,7 +1,7 @@
 //! `per_source_group`: one job for each group of the leading input's artifacts that share a lineage.
 //!
-//! The other inputs are joined by lineage. Artifacts without a lineage form a group of their own and are not added to the
-//! other groups, so every artifact of the leading input is read exactly once.
+//! The other inputs are joined by lineage. Artifacts without a lineage form a group of their own and are not added to
+//! the other groups, so every artifact of the leading input is read exactly once.
 
 use super::PlanError;
 use super::candidates::Candidates;

@@ -1,8 +1,8 @@
 //! Decides how each API is spoken: a request becomes a body, a message of a response becomes events. One file per API.
 //!
-//! A dialect is a handful of functions without state: what belongs together across messages is put together by the transcript.
-//! Usage is normalised here: input counts what was read from and into a cache, output counts what was thought. Never sends a
-//! byte, and never sees a secret: it says only which header would carry it.
+//! A dialect is a handful of functions without state: what belongs together across messages is put together by the
+//! transcript. Usage is normalised here: input counts what was read from and into a cache, output counts what was
+//! thought. Never sends a byte, and never sees a secret: it says only which header would carry it.
 
 pub mod anthropic;
 pub mod chat;
@@ -101,7 +101,8 @@ impl Counts {
         keep(&mut self.reasoning, later.reasoning);
     }
 
-    /// The same without zeros, which a provider reports that does not count: a call with an answer has read and written something.
+    /// The same without zeros, which a provider reports that does not count: a call with an answer has read and written
+    /// something.
     #[must_use]
     pub fn without_zeros(self) -> Counts {
         let counted = |tokens: Option<u64>| tokens.filter(|tokens| *tokens > 0);
@@ -174,7 +175,8 @@ impl Dialect {
         }
     }
 
-    /// What an error says: the body of a response with this status, or, without one, an error in the middle of a stream.
+    /// What an error says: the body of a response with this status, or, without one, an error in the middle of a
+    /// stream.
     pub fn fault(self, status: Option<u16>, body: &Value) -> Fault {
         match self {
             Self::Chat => chat::fault(status, body),
@@ -225,8 +227,8 @@ fn extended(mut body: Value, traits: &Traits) -> Value {
     body
 }
 
-/// The frame of a prompt and what is said in it, for an API that sets the two apart. There the user speaks first: where nobody
-/// does, the frame is said by the user, as it is for a model that takes none.
+/// The frame of a prompt and what is said in it, for an API that sets the two apart. There the user speaks first: where
+/// nobody does, the frame is said by the user, as it is for a model that takes none.
 fn framed<'a>(request: &'a Request, traits: &Traits) -> (Vec<&'a Message>, Vec<&'a Message>) {
     let (frame, said): (Vec<_>, Vec<_>) = request.messages.iter().partition(|message| message.role == Role::System);
     let is_opened = said.first().is_some_and(|message| message.role == Role::User);

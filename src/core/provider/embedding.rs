@@ -1,8 +1,8 @@
 //! Decides how embeddings are asked for and what vectors an answer holds: OpenAI, Gemini, Ollama.
 //!
-//! As many vectors come back as texts went out, in their order, all of one length and of numbers that are numbers; anything
-//! else is a fault. Gemini's are made one long, which only its largest are of themselves. Never cuts a text: a server that
-//! would is told not to. Never sends a byte.
+//! As many vectors come back as texts went out, in their order, all of one length and of numbers that are numbers;
+//! anything else is a fault. Gemini's are made one long, which only its largest are of themselves. Never cuts a text: a
+//! server that would is told not to. Never sends a byte.
 
 #[cfg(test)]
 mod laws;

@@ -1,8 +1,9 @@
 //! Decides how long an answer will be before it is asked for, from what a step asks for and nothing else.
 //!
-//! Of the simulator it is computed from its settings; of every other model it is a plain constant for each text in the shape, which
-//! holds until that model has a history. What comes out is a text in the place of the answer: as long and of the same form, with
-//! words that say nothing. Never asks a model, never draws a random number and never writes an answer.
+//! Of the simulator it is computed from its settings; of every other model it is a plain constant for each text in the
+//! shape, which holds until that model has a history. What comes out is a text in the place of the answer: as long and
+//! of the same form, with words that say nothing. Never asks a model, never draws a random number and never writes an
+//! answer.
 
 use super::simulator::{self, Room, Shape};
 use crate::prompt::Message;

@@ -1,7 +1,7 @@
 //! Decides the class of a failure from the status of the response and from the type and code that the provider gave it.
 //!
-//! A dialect knows its own words; what it does not know is judged by the status alone. The text of a message is for people and
-//! decides nothing. Never decides what becomes of the job: that is `retry`.
+//! A dialect knows its own words; what it does not know is judged by the status alone. The text of a message is for
+//! people and decides nothing. Never decides what becomes of the job: that is `retry`.
 
 use super::{Class, Scope};
 

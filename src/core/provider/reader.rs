@@ -1,8 +1,8 @@
 //! Decides what the bytes of a response say, however they are cut: bytes in, events out.
 //!
-//! The same bytes give the same events whatever pieces they come in. A message that is no JSON, or larger than it may be, is a
-//! fault, and after a fault nothing more is heard. Never waits for a terminator: an answer is over when the bytes are, and half
-//! a message at their end was cut off and says nothing.
+//! The same bytes give the same events whatever pieces they come in. A message that is no JSON, or larger than it may
+//! be, is a fault, and after a fault nothing more is heard. Never waits for a terminator: an answer is over when the
+//! bytes are, and half a message at their end was cut off and says nothing.
 
 #[cfg(test)]
 pub(crate) mod laws;

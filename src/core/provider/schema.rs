@@ -1,7 +1,7 @@
 //! Decides the JSON schema of what a step asks for: its `content_to_include`, in the words that every provider takes.
 //!
-//! Those are few: every object names its properties, requires them all and allows no other; every list says what its items
-//! are; a text may have a description or be one of some words. There is no choice of types, no null, no count.
+//! Those are few: every object names its properties, requires them all and allows no other; every list says what its
+//! items are; a text may have a description or be one of some words. There is no choice of types, no null, no count.
 //!
 //! | written | schema |
 //! |---|---|
@@ -14,13 +14,13 @@
 //! | `{}`, and what is too deep | a text that holds JSON |
 //! | a list of names for the whole | an object with those keys: lists where the name is a plural, else texts |
 //!
-//! A strict schema cannot leave an object to the writer. A text that holds it loses least: any object can be written in it,
-//! and [`crate::answer`] reads it back as an object; fixed keys would take the choice away, and pairs of name and value the
-//! nesting.
+//! A strict schema cannot leave an object to the writer. A text that holds it loses least: any object can be written in
+//! it, and [`crate::answer`] reads it back as an object; fixed keys would take the choice away, and pairs of name and
+//! value the nesting.
 //!
-//! What fits the schema is never judged to lack anything. Therefore the entries of a header, of which an answer must have every
-//! one, are not a list here, which may always be too short, but an object with a property for each document, which is
-//! read as the list. Never grows beyond a small multiple of what it was given.
+//! What fits the schema is never judged to lack anything. Therefore the entries of a header, of which an answer must
+//! have every one, are not a list here, which may always be too short, but an object with a property for each document,
+//! which is read as the list. Never grows beyond a small multiple of what it was given.
 
 #[cfg(test)]
 mod laws;
@@ -33,8 +33,8 @@ use std::collections::{HashMap, HashSet};
 /// The field that names the document an entry is for, and the one that says what is in it.
 const DOCUMENT_KEY: &str = "document_key";
 const CONTENT: &str = "content_to_include";
-/// Objects and lists within each other; what is deeper is a text that holds JSON. OpenAI allows ten levels, of which a list of
-/// names may take one more than it shows.
+/// Objects and lists within each other; what is deeper is a text that holds JSON. OpenAI allows ten levels, of which a
+/// list of names may take one more than it shows.
 const DEEPEST: usize = 9;
 /// Words to choose from; with more of them OpenAI counts their letters.
 const WORDS: usize = 250;
@@ -230,7 +230,8 @@ fn keys(names: &[Value]) -> Form<'_> {
     Form::Object(distinct(names.iter().filter_map(Value::as_str), usize::MAX).into_iter().map(form).collect())
 }
 
-/// Entries for documents of which only the names are given. What each is to contain is not read back here, so it is plain text.
+/// Entries for documents of which only the names are given. What each is to contain is not read back here, so it is
+/// plain text.
 fn announced(names: &[Value]) -> Form<'_> {
     let names = names.iter().filter_map(Value::as_str).filter(|name| !name.trim().is_empty());
     let names = distinct(names, usize::MAX);

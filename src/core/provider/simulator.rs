@@ -1,12 +1,13 @@
 //! Decides what the simulated model answers: the same request always gets the same reply.
 //!
 //! It behaves as a real API does: it refuses input over its window, stops at the output limit, and goes on where it
-//! stopped when its own text is put before it, so that the joined pieces are the uncut answer; shown its JSON in another form
-//! than it wrote it, or where that is its habit, it begins a new object with what is left. Asked for JSON it answers in the
-//! whole shape that was asked for; asked to repair an answer, by a user message after it that has a line `Missing keys:
-//! key_a, key_b`, with an object of exactly those keys, where `context_for_documents[business_case]` means the list
-//! `context_for_documents` with the entry for that document. Faults and habits are asked for in the settings of the model.
-//! Never waits, never draws a random number, never repeats more than a glimpse of its input.
+//! stopped when its own text is put before it, so that the joined pieces are the uncut answer; shown its JSON in
+//! another form than it wrote it, or where that is its habit, it begins a new object with what is left. Asked for JSON
+//! it answers in the whole shape that was asked for; asked to repair an answer, by a user message after it that has a
+//! line `Missing keys: key_a, key_b`, with an object of exactly those keys, where
+//! `context_for_documents[business_case]` means the list `context_for_documents` with the entry for that document.
+//! Faults and habits are asked for in the settings of the model. Never waits, never draws a random number, never
+//! repeats more than a glimpse of its input.
 
 mod afresh;
 mod conversation;
@@ -160,7 +161,8 @@ impl Desk<'_> {
         }
     }
 
-    /// What is left to say. A beginning that is not its own gets the whole answer; line ends lost on the way are forgiven.
+    /// What is left to say. A beginning that is not its own gets the whole answer; line ends lost on the way are
+    /// forgiven.
     fn rest(&self, shape: Option<&Shape<'_>>) -> String {
         let missing = self.conversation.missing.as_deref().unwrap_or_default();
         let mut whole = self.whole(shape, missing, self.settings.wrap);

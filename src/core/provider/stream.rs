@@ -1,8 +1,9 @@
-//! Decides where one message of a stream ends and the next begins: server-sent events, lines of JSON, or one whole body.
+//! Decides where one message of a stream ends and the next begins: server-sent events, lines of JSON, or one whole
+//! body.
 //!
-//! Bytes come in pieces of any size; what is cut in two waits for its other half. Nothing is decoded before it is whole, so a
-//! character cut in two is a character again. What is kept is never more than one message, and that has a largest size.
-//! Never looks into the data.
+//! Bytes come in pieces of any size; what is cut in two waits for its other half. Nothing is decoded before it is
+//! whole, so a character cut in two is a character again. What is kept is never more than one message, and that has a
+//! largest size. Never looks into the data.
 
 /// The mark that some put before a text, and that belongs to none.
 const BOM: &[u8] = b"\xef\xbb\xbf";

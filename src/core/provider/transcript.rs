@@ -1,7 +1,8 @@
 //! Decides what the events of a call come to: an answer, or a failure.
 //!
-//! An answer needs a reason why it stopped: a stream that just ends was cut. An unknown reason stays unknown. The one character
-//! that Postgres cannot store is replaced. Never counts tokens: whoever asks for the outcome says what to estimate with.
+//! An answer needs a reason why it stopped: a stream that just ends was cut. An unknown reason stays unknown. The one
+//! character that Postgres cannot store is replaced. Never counts tokens: whoever asks for the outcome says what to
+//! estimate with.
 
 use super::dialect::{Counts, Event};
 use super::fault::Fault;
@@ -51,7 +52,8 @@ impl Transcript {
 
     /// What it has come to. Where the provider did not say what was consumed, `estimate` counts the input and the text.
     pub fn outcome(self, http_status: Option<u16>, estimate: impl Fn(&str) -> (u64, u64)) -> Outcome {
-        // A call that was not taken, and one that failed by itself before a word was said, has consumed nothing that anybody knows of.
+        // A call that was not taken, and one that failed by itself before a word was said, has consumed nothing that
+        // anybody knows of.
         let is_told = self.counts != Counts::default() || (self.finish.is_some() && self.fault.is_none());
         let counts = if self.text.is_empty() { self.counts } else { self.counts.without_zeros() };
         let usage = match self.text.is_empty() && !is_told && !self.is_cut {

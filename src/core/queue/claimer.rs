@@ -48,8 +48,8 @@ impl Queue {
         self.set_status(id, Status::Processing);
     }
 
-    /// Returns the jobs of claimers that are gone to the status they were claimed from. No attempt is charged, but a job
-    /// fails if claimers keep dying that work on it alone.
+    /// Returns the jobs of claimers that are gone to the status they were claimed from. No attempt is charged, but a
+    /// job fails if claimers keep dying that work on it alone.
     pub fn release(&mut self, is_gone: impl Fn(usize) -> bool) {
         let lost = self.find(|job| job.claim.is_some_and(|claim| is_gone(claim.claimer)));
         let is_alone = |job: &Job| job.claim.is_some_and(|claim| claim.is_alone);
@@ -80,7 +80,8 @@ impl Queue {
         self.jobs[id].run_at = run_at;
     }
 
-    /// Completes a job: a plan plans, any other job keeps its answer. Returns the new status, or none if the claim is lost.
+    /// Completes a job: a plan plans, any other job keeps its answer. Returns the new status, or none if the claim is
+    /// lost.
     pub fn complete(&mut self, id: JobId, claim_id: i64, answer: Answer) -> Option<Status> {
         if !self.is_claimed_under(id, claim_id) {
             return None;

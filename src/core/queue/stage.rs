@@ -1,6 +1,7 @@
 //! Sessions and stage runs: how a plan plans, when a stage run ends and what the session does then.
 //!
-//! A session advances by itself from stage to stage. A model that did not deliver in a stage is not asked in later ones.
+//! A session advances by itself from stage to stage. A model that did not deliver in a stage is not asked in later
+//! ones.
 
 use super::{Job, JobId, Queue, Step};
 use crate::job::{Kind, Status};

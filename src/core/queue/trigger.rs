@@ -1,7 +1,7 @@
 //! What follows when jobs have moved: which jobs are cancelled, fail, become ready, and which stage runs end.
 //!
-//! The database does this in one trigger after every statement. The rules read the tables as they are; only the waking of
-//! plans depends on what has just ended. A job that is processing is left to finish.
+//! The database does this in one trigger after every statement. The rules read the tables as they are; only the waking
+//! of plans depends on what has just ended. A job that is processing is left to finish.
 
 use super::{JobId, Queue};
 use crate::job::Status;
@@ -66,8 +66,8 @@ impl Queue {
         false
     }
 
-    /// Wakes a plan when the last of its jobs of a step has ended, and every plan of the stage run when the last such job
-    /// of all models or a plan has ended. Plans with unfinished jobs go on waiting.
+    /// Wakes a plan when the last of its jobs of a step has ended, and every plan of the stage run when the last such
+    /// job of all models or a plan has ended. Plans with unfinished jobs go on waiting.
     fn wake_plans(&mut self) -> bool {
         let mut told = BTreeSet::new();
         for id in std::mem::take(&mut self.ended) {

@@ -1,7 +1,7 @@
 //! What must hold after every verb, in words when it does not.
 //!
-//! The checks read the tables and repeat nothing of how they are moved: a job that no verb of a claimer can ever bring to an
-//! end is found by what it waits for, not by the rule that should have woken it.
+//! The checks read the tables and repeat nothing of how they are moved: a job that no verb of a claimer can ever bring
+//! to an end is found by what it waits for, not by the rule that should have woken it.
 
 use super::{Job, JobId, Queue, RunStatus, SessionStatus};
 use crate::job::Status;

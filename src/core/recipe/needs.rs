@@ -1,8 +1,8 @@
 //! Which step waits for which.
 //!
-//! Derives needs from inputs where the author gave none, orders steps by their needs and finds cycles. Works on positions
-//! in the list of steps and tolerates any graph: an unknown step is skipped here and reported by `validate`, and a cycle
-//! ends a walk instead of trapping it.
+//! Derives needs from inputs where the author gave none, orders steps by their needs and finds cycles. Works on
+//! positions in the list of steps and tolerates any graph: an unknown step is skipped here and reported by `validate`,
+//! and a cycle ends a walk instead of trapping it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};

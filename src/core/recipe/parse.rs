@@ -1,8 +1,8 @@
 //! From JSON to a recipe: form only.
 //!
-//! Decides whether each field is of the right kind and fills in what is absent. Every problem is reported, each with its
-//! step and field, and an unknown field is one of them. Never recurses into what it is given and never repeats more than
-//! a few words of it, so hostile JSON costs no more than its size.
+//! Decides whether each field is of the right kind and fills in what is absent. Every problem is reported, each with
+//! its step and field, and an unknown field is one of them. Never recurses into what it is given and never repeats more
+//! than a few words of it, so hostile JSON costs no more than its size.
 
 use serde_json::Value;
 

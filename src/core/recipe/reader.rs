@@ -1,8 +1,8 @@
 //! Reads single fields of a JSON object.
 //!
-//! Decides whether a value is text, a key, a word of a vocabulary, a flag, a number, a pointer or a list of keys. What is not
-//! becomes a problem with its step and field, and the caller reads on. Never repeats more than a few words of what it is
-//! given, and walks nested content without recursion.
+//! Decides whether a value is text, a key, a word of a vocabulary, a flag, a number, a pointer or a list of keys. What
+//! is not becomes a problem with its step and field, and the caller reads on. Never repeats more than a few words of
+//! what it is given, and walks nested content without recursion.
 
 use std::str::FromStr;
 
@@ -142,8 +142,8 @@ impl<'a> Reader<'a> {
         Some(value.clone())
     }
 
-    /// The content with its keys in the order that is given, for a database may not keep the one they were written in; those
-    /// that are not named follow.
+    /// The content with its keys in the order that is given, for a database may not keep the one they were written in;
+    /// those that are not named follow.
     pub(super) fn ordered(&mut self, name: &str, content: Option<Value>) -> Option<Value> {
         let Some(order) = self.given(name) else { return content };
         let (Some(Value::Object(mut fields)), Value::Array(keys)) = (content, order) else {

@@ -1,8 +1,8 @@
 //! Whether a recipe makes sense.
 //!
 //! Decides whether every input has a producer, every step can run some day and every name stands for something. Reports
-//! all it finds, each with its step and field. What the context leaves open is left unchecked; nothing is corrected, and a
-//! sound recipe is never changed.
+//! all it finds, each with its step and field. What the context leaves open is left unchecked; nothing is corrected,
+//! and a sound recipe is never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

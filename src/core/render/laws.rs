@@ -1,7 +1,7 @@
 //! The laws of rendering: nothing fails, nothing is lost, nothing leaves its place, nothing takes long.
 //!
-//! They decide nothing; they hold [`super`] to what its header says, on texts and values chosen to break it, as a reader of
-//! Markdown sees the result. The layouts that ship have laws of their own in `tests/core/documents.rs`.
+//! They decide nothing; they hold [`super`] to what its header says, on texts and values chosen to break it, as a
+//! reader of Markdown sees the result. The layouts that ship have laws of their own in `tests/core/documents.rs`.
 
 use super::*;
 use crate::json::laws::any_value;

@@ -11,8 +11,8 @@
 //! | `rest(record, level)` | what has not been written of it yet |
 //! | `matrix(options, level)` | options compared by scores |
 //!
-//! The answer is `doc`, the title `title`. A style is `tasks` or `code`. Whatever a layout does not write follows behind it.
-//! A layout never sees an undefined value as an error: what is not there is not written.
+//! The answer is `doc`, the title `title`. A style is `tasks` or `code`. Whatever a layout does not write follows
+//! behind it. A layout never sees an undefined value as an error: what is not there is not written.
 
 use super::generic::{self, Page, is_blank, is_short, scalar};
 use super::node::Node;

@@ -1,7 +1,8 @@
 //! Decides how options are compared side by side.
 //!
-//! Options with scores by dimension become one table, a row for each dimension, and the reasons follow under each option.
-//! Whatever does not have that form is shown as it is. Never computes a total: the weights are the model's, not ours.
+//! Options with scores by dimension become one table, a row for each dimension, and the reasons follow under each
+//! option. Whatever does not have that form is shown as it is. Never computes a total: the weights are the model's, not
+//! ours.
 
 use super::generic::{Page, is_blank, is_short, labelled_blocks, scalar};
 use super::layout::{on_its_own, taken};

@@ -1,7 +1,8 @@
 //! Knows which parts of an answer a layout has used.
 //!
-//! A layout sees the answer through these nodes. Looking at a text, number or truth value uses it up, and so does giving a
-//! value to a function that writes it out; what was never looked at is what is left. Never changes the order of keys.
+//! A layout sees the answer through these nodes. Looking at a text, number or truth value uses it up, and so does
+//! giving a value to a function that writes it out; what was never looked at is what is left. Never changes the order
+//! of keys.
 
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use serde_json::{Map, Value};

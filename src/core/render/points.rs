@@ -1,7 +1,8 @@
 //! Decides how values look as points below points.
 //!
-//! A point is a text, a label with a text, or a name with what belongs to it further in. What is already marked as a point
-//! or numbered keeps one mark. Never goes further in than a page can show: below that only what stands at the ends is listed.
+//! A point is a text, a label with a text, or a name with what belongs to it further in. What is already marked as a
+//! point or numbered keeps one mark. Never goes further in than a page can show: below that only what stands at the
+//! ends is listed.
 
 use super::generic::{begins_block, brief, is_blank, is_brief, label_text, labelled, labelled_blocks, name, scalar};
 use super::prose;

@@ -1,9 +1,9 @@
 //! Decides how a text that a model wrote stands inside a document without leaving its place.
 //!
-//! The text is Markdown and stays so. Its headings go below a given level, or become bold where none may stand; a fence it
-//! leaves open is closed; a line that would turn the one above into a heading does not; `<` is escaped where it would begin
-//! a tag, a comment or an autolink, except in code. Where it is not certain that something is code, it is escaped.
-//! Never drops a word.
+//! The text is Markdown and stays so. Its headings go below a given level, or become bold where none may stand; a fence
+//! it leaves open is closed; a line that would turn the one above into a heading does not; `<` is escaped where it
+//! would begin a tag, a comment or an autolink, except in code. Where it is not certain that something is code, it is
+//! escaped. Never drops a word.
 
 mod fence;
 
@@ -160,8 +160,8 @@ fn underline(text: &str) -> Option<bool> {
     marks.chars().all(|c| c == first).then_some(first == '-' && marks.len() >= 3)
 }
 
-/// Escapes what would begin a tag. `open_tick` says that code may have begun on a line before, and then nothing is taken
-/// for code; without it the line stands for itself, and a backtick that begins no code is escaped too.
+/// Escapes what would begin a tag. `open_tick` says that code may have begun on a line before, and then nothing is
+/// taken for code; without it the line stands for itself, and a backtick that begins no code is escaped too.
 fn escape(text: &str, mut open_tick: Option<&mut bool>) -> String {
     if !text.contains(['<', '`']) {
         return text.to_owned();

@@ -1,7 +1,7 @@
 //! Decides when a list of objects is a table, and writes it.
 //!
-//! It is one when there are at least two rows, few columns, and every cell fits on a line. A cell without a value shows a
-//! dash. Never cuts a cell short: what does not fit is no table.
+//! It is one when there are at least two rows, few columns, and every cell fits on a line. A cell without a value shows
+//! a dash. Never cuts a cell short: what does not fit is no table.
 
 use super::generic::{is_blank, scalar};
 use super::prose;

@@ -1,7 +1,7 @@
 //! Lays out the vocabularies and the sorts of characters as tables that a program reads where they lie.
 //!
-//! Runs when the crate is built and is no part of it. The tokens are those of tiktoken-rs, the sorts of characters those
-//! of the regex that it splits texts with: both are what counts are compared with. Never fetches anything.
+//! Runs when the crate is built and is no part of it. The tokens are those of tiktoken-rs, the sorts of characters
+//! those of the regex that it splits texts with: both are what counts are compared with. Never fetches anything.
 
 #[path = "hash.rs"]
 mod hash;

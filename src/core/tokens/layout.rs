@@ -2,7 +2,8 @@
 //!
 //! The build script writes the tables by it and the library reads them by it: both compile this one file.
 
-/// So many bits of a slot say where its token begins; the others are a part of its hash, to pass by most wrong tokens unread.
+/// So many bits of a slot say where its token begins; the others are a part of its hash, to pass by most wrong tokens
+/// unread.
 pub(crate) const OFFSET_BITS: u32 = 21;
 
 /// The part of a hash that a slot holds, in its place.

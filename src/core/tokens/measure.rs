@@ -19,8 +19,8 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// By the tokenizer of a model, its provider's name for it, and what was learned of it. A tokenizer that nobody knows is taken
-    /// for the usual one.
+    /// By the tokenizer of a model, its provider's name for it, and what was learned of it. A tokenizer that nobody
+    /// knows is taken for the usual one.
     pub fn new(tokenizer: &str, api_model: &str, learned: Option<Ratio>) -> Self {
         let encoding = tokenizer.parse().unwrap_or(Encoding::O200kBase);
         let first = match encoding {

@@ -1,8 +1,8 @@
 //! Decides how many tokens a piece of a text is.
 //!
 //! Byte-pair encoding as it was trained: of all neighbours that together are a token, those whose token has the lowest
-//! rank are joined, the leftmost first, until none are left. Never looks beyond the piece, and never takes time or memory
-//! that grows faster than its length times the logarithm of it.
+//! rank are joined, the leftmost first, until none are left. Never looks beyond the piece, and never takes time or
+//! memory that grows faster than its length times the logarithm of it.
 
 use super::layout::NEVER;
 use super::vocabulary::Vocabulary;
@@ -11,8 +11,8 @@ use std::collections::BinaryHeap;
 
 /// Up to here all pairs are looked through for the lowest again and again: that is faster than to keep them in order.
 const SHORT: usize = 128;
-/// A longer piece is cut: what is kept for every byte of it must not become more than a process may have. A cut can add a
-/// token or two; no text has a word of a megabyte.
+/// A longer piece is cut: what is kept for every byte of it must not become more than a process may have. A cut can add
+/// a token or two; no text has a word of a megabyte.
 const LONGEST: usize = 1 << 20;
 /// A pair of a short piece is a number: its rank, and below it where it begins.
 const PLACE_BITS: u32 = SHORT.trailing_zeros();

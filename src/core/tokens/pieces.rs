@@ -86,8 +86,8 @@ fn run(text: &str, mut at: usize, wanted: u8) -> usize {
     }
 }
 
-/// Where a word ends whose capitals all come first, and whether it has a letter that is no capital. A word that has none
-/// but for letters without case ends with the last of these.
+/// Where a word ends whose capitals all come first, and whether it has a letter that is no capital. A word that has
+/// none but for letters without case ends with the last of these.
 #[inline]
 fn cased(text: &str, at: usize) -> (usize, bool) {
     let (mut end, mut last_caseless) = (at, None);

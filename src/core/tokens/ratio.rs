@@ -1,13 +1,14 @@
 //! Decides what a count comes to for a model that has tokens of its own, and learns it from what its provider reports.
 //!
-//! The count in o200k_base times a factor: near for every model that is known, and high rather than low until enough calls
-//! have told better. Never stores what it learned.
+//! The count in o200k_base times a factor: near for every model that is known, and high rather than low until enough
+//! calls have told better. Never stores what it learned.
 
 #[cfg(test)]
 mod laws;
 
-/// For what is not known. Llama, Qwen, DeepSeek and Mistral are up to seven percent above o200k_base on prose and Markdown,
-/// nine on code; Google's own rule, four characters a token, is a fifth above it on prose, which the margin covers.
+/// For what is not known. Llama, Qwen, DeepSeek and Mistral are up to seven percent above o200k_base on prose and
+/// Markdown, nine on code; Google's own rule, four characters a token, is a fifth above it on prose, which the margin
+/// covers.
 const OTHERS: f64 = 1.1;
 /// Claude before 4.7.
 const CLAUDE: f64 = 1.15;
@@ -32,8 +33,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// What a ratio starts as, by the provider's name of a model; none for the models of OpenAI, whose tokens are counted
-    /// exactly.
+    /// What a ratio starts as, by the provider's name of a model; none for the models of OpenAI, whose tokens are
+    /// counted exactly.
     pub fn of(api_model: &str) -> Option<Self> {
         let name = api_model.to_ascii_lowercase();
         // A gateway puts the maker first.
@@ -78,15 +79,15 @@ impl Ratio {
         times(counted, if self.is_trusted() { self.factor } else { self.factor * MARGIN })
     }
 
-    /// What a count comes to that nobody should exceed: a tenth more than by the ratio, or than by the one it started as where that is
-    /// more. Whoever can make a ratio learn from odd texts must not make the others cheap by it.
+    /// What a count comes to that nobody should exceed: a tenth more than by the ratio, or than by the one it started
+    /// as where that is more. Whoever can make a ratio learn from odd texts must not make the others cheap by it.
     pub fn worst(self, first: Self, counted: u64) -> u64 {
         times(counted, self.factor.max(first.factor) * MARGIN)
     }
 
     /// The ratio after a call whose messages were counted as so many tokens, the ratio not applied, and of which the
-    /// provider says that so many were read. First the mean of all samples, the start being one of them; then each new one
-    /// weighs a twentieth. A short prompt and a report of nothing tell nothing.
+    /// provider says that so many were read. First the mean of all samples, the start being one of them; then each new
+    /// one weighs a twentieth. A short prompt and a report of nothing tell nothing.
     #[must_use]
     pub fn learn(self, counted: u64, actual: u64) -> Self {
         if counted < TELLING || actual == 0 {
@@ -103,8 +104,8 @@ fn times(counted: u64, factor: f64) -> u64 {
     (counted as f64 * factor).ceil() as u64
 }
 
-/// Whether the numbers in the rest of Claude's name are a version before 4.7; a longer number is a date. A name without any
-/// is taken for a new one: that is the higher estimate.
+/// Whether the numbers in the rest of Claude's name are a version before 4.7; a longer number is a date. A name without
+/// any is taken for a new one: that is the higher estimate.
 fn is_before_4_7(version: &str) -> bool {
     let numbers = version.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| part.len() <= 2);
     let mut numbers = numbers.filter_map(|part| part.parse::<u8>().ok());

@@ -1,6 +1,7 @@
 //! Decides the sort of a character: letter of some case, mark, digit, white space or sign.
 //!
-//! By the tables that the regex of the reference has, laid out when the library was built. Never looks at two characters.
+//! By the tables that the regex of the reference has, laid out when the library was built. Never looks at two
+//! characters.
 
 use super::layout::BLOCK;
 

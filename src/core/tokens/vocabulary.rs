@@ -1,7 +1,7 @@
 //! Decides whether bytes are a token of an encoding, and which of two tokens was learned first.
 //!
-//! The tables are read-only data of the library, laid out when it was built: nothing is loaded, nothing is allocated, and
-//! all processes share the same pages. Never decides where a text is split.
+//! The tables are read-only data of the library, laid out when it was built: nothing is loaded, nothing is allocated,
+//! and all processes share the same pages. Never decides where a text is split.
 
 use super::hash::hash;
 use super::layout::{NEVER, OFFSET_BITS, mark, pair};

@@ -1,4 +1,5 @@
-//! Cooldowns after replies: what is stored of the providers that replied, what the core makes of it, what is stored then.
+//! Cooldowns after replies: what is stored of the providers that replied, what the core makes of it, what is stored
+//! then.
 
 use super::{Reply, ReplyResult};
 use crate::error::Error;

@@ -1,6 +1,7 @@
 //! Decides what the chunks of a JSON answer come to, and what the whole of them still needs.
 //!
-//! One chunk is read as an answer is read; several are knitted first. Never decides whether what is needed is asked for.
+//! One chunk is read as an answer is read; several are knitted first. Never decides whether what is needed is asked
+//! for.
 
 use super::super::{Answer, Unusable, merge, note, read};
 use super::Why;

@@ -1,6 +1,7 @@
 //! Decides what calls read: their prompts as the templates make them, each text in its place.
 //!
-//! One prompt of a step is rendered whole; of the others long texts are left out, and counted once for all. Never adds anything up.
+//! One prompt of a step is rendered whole; of the others long texts are left out, and counted once for all. Never adds
+//! anything up.
 
 use super::{Call, Desk, Writing};
 use crate::context::SEAM;
@@ -13,7 +14,8 @@ use crate::prompt::Message;
 use crate::recipe::SEED_PROMPT;
 use std::sync::Arc;
 
-/// What a template does with texts: how its prompts compare to what they would come to, were each text printed as it is.
+/// What a template does with texts: how its prompts compare to what they would come to, were each text printed as it
+/// is.
 #[derive(Clone, Copy)]
 pub(super) struct Template {
     factor: f64,
@@ -62,8 +64,8 @@ impl<'a> Desk<'a> {
         template
     }
 
-    /// The prompt of a call, or of one that condenses texts for it: the tokens around its texts, how often each stands there, the
-    /// request last, and the messages with the first words of each.
+    /// The prompt of a call, or of one that condenses texts for it: the tokens around its texts, how often each stands
+    /// there, the request last, and the messages with the first words of each.
     pub(super) fn rendered(
         &self,
         call: &Call<'a>,
@@ -81,7 +83,8 @@ impl<'a> Desk<'a> {
         (frame, times, messages)
     }
 
-    /// The messages of a call where each text, by its number and its place, stands as it is said; none where they cannot be rendered.
+    /// The messages of a call where each text, by its number and its place, stands as it is said; none where they
+    /// cannot be rendered.
     fn messages(
         &self,
         call: &Call<'a>,

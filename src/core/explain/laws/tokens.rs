@@ -1,4 +1,5 @@
-//! The laws of tokens: what is there counts as it is, what is to come as it came before, and nothing is more than the most.
+//! The laws of tokens: what is there counts as it is, what is to come as it came before, and nothing is more than the
+//! most.
 
 use super::*;
 use crate::definition::{Definition, Document, Turn};
@@ -11,7 +12,8 @@ const TURN: &str = "{% block system %}\nBe brief, {{ model }}.\n{% endblock %}\n
                     {% for d in documents %}<document type=\"{{ d.type }}\">\n{{ d.content }}\n</document>\n{% endfor %}\
                     {{ original_user_request }}\n{% endblock %}";
 
-/// A first stage that writes `claim` in JSON and `note` as a text, and a second one that reads both and a part of the first.
+/// A first stage that writes `claim` in JSON and `note` as a text, and a second one that reads both and a part of the
+/// first.
 fn definition(turn: &str) -> Definition {
     let step = |key: &str, inputs: Value| {
         json!({"key": key, "job_type": "execute", "prompt_template_name": "turn", "granularity_strategy": "all_to_one",

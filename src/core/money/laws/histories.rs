@@ -1,7 +1,7 @@
 //! The laws of money that hold after any history: of sums, of holds, of budgets, and of what comes twice.
 //!
-//! They decide nothing. A history is what happens to the wallets of three owners and the budgets of two sessions each, in any
-//! order: batches of calls, answers in time, late or never, lost claimers, top-ups, budgets raised and lowered.
+//! They decide nothing. A history is what happens to the wallets of three owners and the budgets of two sessions each,
+//! in any order: batches of calls, answers in time, late or never, lost claimers, top-ups, budgets raised and lowered.
 
 use super::ledger::{Call, Entry, Ledger, Operation, Reason, SESSIONS, State, owner};
 use super::*;
@@ -65,7 +65,8 @@ fn call_agrees(ledger: &Ledger, number: u8, call: &Call) -> Result<(), TestCaseE
     Ok(())
 }
 
-/// Nobody goes beyond a budget, except by what nobody pays; a budget lowered below what is spent and held lets nobody add to it.
+/// Nobody goes beyond a budget, except by what nobody pays; a budget lowered below what is spent and held lets nobody
+/// add to it.
 fn budgets_hold(before: &Ledger, after: &Ledger) -> Result<(), TestCaseError> {
     for (number, session) in (0..SESSIONS).zip(&after.sessions) {
         let ((was, owed), (is, owes)) = (committed(before, number), committed(after, number));

@@ -1,7 +1,7 @@
 //! A ledger of wallets, budgets and calls, as the database keeps it: it does what [`super`] decides, and nothing else.
 //!
-//! It checks nothing of itself; the laws in `histories` do, after every operation. Whatever comes a second time, a top-up, an
-//! answer, a lost call, finds that it was there and changes nothing.
+//! It checks nothing of itself; the laws in `histories` do, after every operation. Whatever comes a second time, a
+//! top-up, an answer, a lost call, finds that it was there and changes nothing.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -76,7 +76,8 @@ pub(super) struct Call {
     pub(super) unbilled: u64,
 }
 
-/// What calls of a session cost and hold, whether or not it has a budget; wider than an amount, for nothing bounds the sum.
+/// What calls of a session cost and hold, whether or not it has a budget; wider than an amount, for nothing bounds the
+/// sum.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Session {
     pub(super) limit: Option<u64>,
@@ -130,8 +131,8 @@ impl Ledger {
         self.entries.push(Entry { owner, reason, amount });
     }
 
-    /// All that was ever put into a wallet is no more than a number can say, so what comes back late still fits; a top-up
-    /// beyond that is refused.
+    /// All that was ever put into a wallet is no more than a number can say, so what comes back late still fits; a
+    /// top-up beyond that is refused.
     fn top_up(&mut self, owner: u8, reason: Reason, amount: u64) {
         let is_known = self.entries.iter().any(|entry| entry.reason == reason);
         let is_put_in = |entry: &&Entry| matches!(entry.reason, Reason::Opening(_) | Reason::TopUp(..));

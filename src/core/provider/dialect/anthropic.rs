@@ -1,8 +1,8 @@
 //! Anthropic Messages: `POST {base}/v1/messages`.
 //!
-//! What is read from and into a cache is counted apart from the input there, and joined to it here. The class of a failure
-//! comes from `error.type`, which is all there is in the middle of a stream. Never asks for a tool and never reads a thought
-//! as text.
+//! What is read from and into a cache is counted apart from the input there, and joined to it here. The class of a
+//! failure comes from `error.type`, which is all there is in the middle of a stream. Never asks for a tool and never
+//! reads a thought as text.
 
 #[cfg(test)]
 mod laws;
@@ -134,8 +134,8 @@ fn sum(parts: [u64; 3]) -> u64 {
     parts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// The usage at the beginning of a message. A cache that is not spoken of was not used. The output is not taken: it counts the
-/// first token or two, and were the answer cut after many, it would stand for all of them.
+/// The usage at the beginning of a message. A cache that is not spoken of was not used. The output is not taken: it
+/// counts the first token or two, and were the answer cut after many, it would stand for all of them.
 fn begun(usage: &Value) -> Event {
     let (cached, cache_write) = (count(usage, CACHE_READ), count(usage, CACHE_WRITE));
     let input = count(usage, INPUT).map(|input| sum([input, cached.unwrap_or(0), cache_write.unwrap_or(0)]));
@@ -143,8 +143,8 @@ fn begun(usage: &Value) -> Event {
     Event::Usage(Counts { input: input.filter(|input| *input > 0), cached, cache_write, ..Counts::default() })
 }
 
-/// The usage at the end of a message, which is of the whole message and may leave anything out. The input is a sum here: with a
-/// part of it missing, the one told at the beginning stands.
+/// The usage at the end of a message, which is of the whole message and may leave anything out. The input is a sum
+/// here: with a part of it missing, the one told at the beginning stands.
 fn ended(usage: &Value) -> Counts {
     let mut counts = Counts {
         output: count(usage, "/output_tokens"),

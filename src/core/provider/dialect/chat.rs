@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions: `POST {base}/chat/completions`, and every server that is compatible with it.
 //!
-//! What compatible servers do otherwise is data in the model's row. Usage is taken from whatever message has it. The words of
-//! an error count by `code` and `type`, never by `message`.
+//! What compatible servers do otherwise is data in the model's row. Usage is taken from whatever message has it. The
+//! words of an error count by `code` and `type`, never by `message`.
 
 #[cfg(test)]
 mod laws;
@@ -158,11 +158,12 @@ pub(super) fn judged(status: Option<u16>, error: &Value) -> Fault {
         };
         return Fault::new(class, message);
     }
-    // OpenRouter and others send errors in the middle of a stream with the status as their code, as a number or as a text.
+    // OpenRouter and others send errors in the middle of a stream with the status as their code, as a number or as a
+    // text.
     let number = || count(error, "/code").or_else(|| code?.parse().ok());
     let status = status.or_else(|| u16::try_from(number()?).ok());
-    // Whoever explains itself has understood the address and not found the model. A wrong path gets a page, an answer without
-    // a message, or a word for it.
+    // Whoever explains itself has understood the address and not found the model. A wrong path gets a page, an answer
+    // without a message, or a word for it.
     let is_path = code == Some("unknown_url") || text(error, "/message").is_none_or(|said| said == "Not Found");
     match status {
         Some(404) if !is_path => Fault::of_model(message),

@@ -1,8 +1,8 @@
 //! Google Gemini: `POST {base}/v1beta/models/{model}:streamGenerateContent?alt=sse`.
 //!
-//! Every message of a stream is a response of its own. What was thought is counted apart from the output there, and joined to
-//! it here. The class of a failure comes from `error.status` and the types and reasons in `error.details`. Never reads a
-//! thought as text.
+//! Every message of a stream is a response of its own. What was thought is counted apart from the output there, and
+//! joined to it here. The class of a failure comes from `error.status` and the types and reasons in `error.details`.
+//! Never reads a thought as text.
 
 #[cfg(test)]
 mod laws;

@@ -1,7 +1,7 @@
 //! Ollama: `POST {base}/api/chat`, one JSON value a line.
 //!
-//! The window is always said: left alone, the server takes one by the memory it has and cuts a longer prompt without a word.
-//! An error is a text, so its class is that of its status. What the model thought is not what it said.
+//! The window is always said: left alone, the server takes one by the memory it has and cuts a longer prompt without a
+//! word. An error is a text, so its class is that of its status. What the model thought is not what it said.
 
 #[cfg(test)]
 mod laws;

@@ -1,7 +1,7 @@
 //! OpenAI Responses: `POST {base}/responses`.
 //!
-//! Text comes by deltas alone: the response at the end repeats it, and is read for why it ended and what it consumed. The
-//! words of an error count by `code` and `type`, never by `message`. Never asks the provider to keep a response.
+//! Text comes by deltas alone: the response at the end repeats it, and is read for why it ended and what it consumed.
+//! The words of an error count by `code` and `type`, never by `message`. Never asks the provider to keep a response.
 
 #[cfg(test)]
 mod laws;
@@ -23,9 +23,9 @@ pub fn wire(request: &Request, traits: &Traits) -> Wire {
         "object" => Some(json!({"type": "json_object"})),
         _ => None,
     });
-    // A request for a JSON object is refused unless its input says JSON, and what says so is the frame; instructions do not
-    // count as input. Where a model may be asked for one, the frame is input in every request: those that go on with an answer are
-    // held to no format, and have to begin as the first did.
+    // A request for a JSON object is refused unless its input says JSON, and what says so is the frame; instructions do
+    // not count as input. Where a model may be asked for one, the frame is input in every request: those that go on
+    // with an answer are held to no format, and have to begin as the first did.
     let frame = traits.system_role.as_deref().or((traits.json() == "object").then_some("developer"));
 
     let (mut instructions, mut input) = (Vec::new(), Vec::new());
@@ -140,7 +140,8 @@ fn counts(usage: &Value) -> Counts {
     }
 }
 
-/// What an error says: a body, a response that failed, or an `error` event, whose fields some servers wrap and some do not.
+/// What an error says: a body, a response that failed, or an `error` event, whose fields some servers wrap and some do
+/// not.
 pub fn fault(status: Option<u16>, body: &Value) -> Fault {
     let there = |error: &&Value| !error.is_null();
     let wrapped = body.get("error").filter(there).or_else(|| body.pointer("/response/error").filter(there));

@@ -60,7 +60,8 @@ fn each_api_is_asked_in_its_own_words() {
     assert_eq!((&request["outputDimensionality"], &request["taskType"]), (&json!(256), &json!("RETRIEVAL_QUERY")));
 }
 
-/// `ollama/ollama`, `docs/api.md`, "Generate Embeddings", "Request (Multiple input)", with the count of the example before it.
+/// `ollama/ollama`, `docs/api.md`, "Generate Embeddings", "Request (Multiple input)", with the count of the example
+/// before it.
 #[test]
 fn the_documented_answer_of_ollama_is_read() {
     let body = json!({"model": "all-minilm", "prompt_eval_count": 8, "embeddings": [

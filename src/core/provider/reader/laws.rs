@@ -1,7 +1,7 @@
 //! The laws of reading: any bytes, cut anywhere, are heard the same way, in bounded memory and without a panic.
 //!
-//! They decide nothing; they hold [`super`], the frames below it and the transcript above it to what their headers say, on
-//! real streams and on what becomes of them. A failure prints the bytes it was found with.
+//! They decide nothing; they hold [`super`], the frames below it and the transcript above it to what their headers say,
+//! on real streams and on what becomes of them. A failure prints the bytes it was found with.
 
 use super::*;
 use crate::prompt::{Message, Role};

@@ -1,6 +1,7 @@
 //! The laws of schemas: every provider takes them, and what fits them is what the step asked for.
 //!
-//! They decide nothing; they hold [`super`] to what its header says, on any content and on that of the shipped processes.
+//! They decide nothing; they hold [`super`] to what its header says, on any content and on that of the shipped
+//! processes.
 
 use super::*;
 use crate::answer::{Verdict, Wanted, verdict};

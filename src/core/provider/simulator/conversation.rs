@@ -1,8 +1,8 @@
 //! Decides what the messages of a request are to the model: the turn, a repair of its answer, what it has said so far.
 //!
-//! A repair is asked for after an answer, by a user message with a line `Missing keys: key_a, key_b`; this line is all that is
-//! read of it. Whatever the model says after a repair belongs to the repair. Never looks for one inside the turn itself, where
-//! such a line is material.
+//! A repair is asked for after an answer, by a user message with a line `Missing keys: key_a, key_b`; this line is all
+//! that is read of it. Whatever the model says after a repair belongs to the repair. Never looks for one inside the
+//! turn itself, where such a line is material.
 
 use crate::prompt::{Message, Role};
 

@@ -9,8 +9,8 @@
 //! | `{…}`, `{}` | an object of that shape, an object of the writer's choice |
 //! | `3`, `true` | a number from 1 to 5, true or false |
 //!
-//! A list of names in the place of the whole is an object with those keys: lists where the name is a plural, else texts.
-//! Never writes a word, and never grows beyond a small multiple of what it was given, however deep that is.
+//! A list of names in the place of the whole is an object with those keys: lists where the name is a plural, else
+//! texts. Never writes a word, and never grows beyond a small multiple of what it was given, however deep that is.
 
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
@@ -78,7 +78,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The shape of an answer that supplies what was missing: exactly these names, of the shape they had where it is known.
+    /// The shape of an answer that supplies what was missing: exactly these names, of the shape they had where it is
+    /// known.
     pub(super) fn missing(asked: Option<&Self>, names: &[&'a str]) -> Self {
         let known: HashMap<&str, &Self> = match asked {
             Some(Self::Object(fields)) => fields.iter().map(|(key, shape)| (*key, shape)).collect(),
@@ -222,7 +223,8 @@ fn item(value: &Value, level: Level) -> Shape<'_> {
     }
 }
 
-/// Whether these are entries for documents. One alone may also be the pattern of many, whose key is then a hint in words.
+/// Whether these are entries for documents. One alone may also be the pattern of many, whose key is then a hint in
+/// words.
 fn name_documents(entries: &[Value]) -> bool {
     let is_word = |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
     match entries {

@@ -32,7 +32,8 @@ const SIGN: u8 = 0;
 const LETTER: u8 = 1;
 const BLANK: u8 = 2;
 
-/// Places in a text: after a sign or at its start, after one blank, after more of them, then after so many letters of a run.
+/// Places in a text: after a sign or at its start, after one blank, after more of them, then after so many letters of a
+/// run.
 const START: u8 = 0;
 const GAP: u8 = 1;
 const WIDE: u8 = 2;

@@ -1,7 +1,7 @@
 //! Decides the words of a simulated answer: a modest document that shows who wrote it, on what, and about which texts.
 //!
-//! Each model has a voice, each answer its own sentences, made from the words of the request and chosen by the digest of
-//! the prompt. Never quotes more of a source than its first sentence, never writes a text that depends on a limit.
+//! Each model has a voice, each answer its own sentences, made from the words of the request and chosen by the digest
+//! of the prompt. Never quotes more of a source than its first sentence, never writes a text that depends on a limit.
 
 mod length;
 mod object;

@@ -1,7 +1,7 @@
 //! Decides which lines of a Markdown text are code between fences.
 //!
-//! Follows the rules by which a reader of Markdown decides, also inside lists and quotations, and where a fence is never
-//! closed, or its list item ends first, adds the line that closes it: so nobody can see it otherwise.
+//! Follows the rules by which a reader of Markdown decides, also inside lists and quotations, and where a fence is
+//! never closed, or its list item ends first, adds the line that closes it: so nobody can see it otherwise.
 
 /// A line and what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

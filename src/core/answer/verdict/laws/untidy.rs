@@ -1,4 +1,5 @@
-//! The laws of chains whose model contradicts itself or writes what has no place: such an answer is kept, and is not complete.
+//! The laws of chains whose model contradicts itself or writes what has no place: such an answer is kept, and is not
+//! complete.
 
 use super::*;
 

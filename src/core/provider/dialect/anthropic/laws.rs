@@ -1,7 +1,7 @@
 //! The laws of Anthropic Messages, on the documented examples in `tests/fixtures/providers/anthropic`.
 //!
-//! They decide nothing; they hold [`super`] to what its header says. Streams are read as they come from a socket, through the
-//! reader and into the transcript.
+//! They decide nothing; they hold [`super`] to what its header says. Streams are read as they come from a socket,
+//! through the reader and into the transcript.
 
 use super::*;
 use crate::prompt::Message;

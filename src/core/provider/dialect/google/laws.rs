@@ -1,7 +1,7 @@
 //! The laws of Google Gemini, on the documented examples in `tests/fixtures/providers/google`.
 //!
-//! They decide nothing; they hold [`super`] to what its header says. Streams are read as they come from a socket, through the
-//! reader and into the transcript.
+//! They decide nothing; they hold [`super`] to what its header says. Streams are read as they come from a socket,
+//! through the reader and into the transcript.
 
 use super::*;
 use crate::provider::dialect::Dialect;

@@ -1,6 +1,7 @@
 //! The laws of JSON answers: the whole shape and nothing else, near its length, marked, wrapped, repaired.
 //!
-//! They decide nothing. Shapes are those of real steps and any that can be made up; never about single words of an answer.
+//! They decide nothing. Shapes are those of real steps and any that can be made up; never about single words of an
+//! answer.
 
 use super::*;
 use std::collections::BTreeSet;

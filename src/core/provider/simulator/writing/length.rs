@@ -1,8 +1,8 @@
-//! Decides how long an answer will be, without writing it: sentences are as long as they are on average, and as many as there is
-//! room for.
+//! Decides how long an answer will be, without writing it: sentences are as long as they are on average, and as many as
+//! there is room for.
 //!
-//! Follows what [`super`] and `object` do with words, phrase by phrase, and must change with them; a law compares the two. Never
-//! draws a number and never puts a sentence together.
+//! Follows what [`super`] and `object` do with words, phrase by phrase, and must change with them; a law compares the
+//! two. Never draws a number and never puts a sentence together.
 
 use super::super::tokenizer::tokens;
 use super::object::{LED, SENTENCE};

@@ -1,8 +1,9 @@
 //! Decides how the words of an answer are spread over the JSON a step asks for.
 //!
-//! Every text gets its share of the words asked for, and a text that took more leaves less for the next, so that the whole
-//! comes out near its length. The first text says who writes on what, and carries the marker; so does the first text of each
-//! entry for a document, because a header is handed on in parts. Never leaves a key out and never adds one.
+//! Every text gets its share of the words asked for, and a text that took more leaves less for the next, so that the
+//! whole comes out near its length. The first text says who writes on what, and carries the marker; so does the first
+//! text of each entry for a document, because a header is handed on in parts. Never leaves a key out and never adds
+//! one.
 
 use super::phrases::{ADJECTIVES, CONDITIONS, NOUNS, VERBS};
 use super::{Pen, capitalise};

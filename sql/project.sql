@@ -189,6 +189,9 @@ declare
 begin
     perform _check_schema();
     perform _check_models(_start_session.models);
+    -- A project that is deleted meanwhile is found deleted once it is locked.
+    perform from projects p where p.id = owned.id for key share;
+    owned := _own_project(_start_session.project);
     definition := _freeze(owned.process, owned.domain);
     slugs := _stage_slugs(definition);
     if through is not null and through <> all (slugs) then

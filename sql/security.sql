@@ -47,7 +47,7 @@ begin
 end
 $$;
 
--- A deleted session or project is hidden from admins too, until maintain() has removed its rows.
+-- The texts of a deleted session or project are hidden from admins too, until maintain() has removed its rows.
 do $$
 declare
     policy record;
@@ -55,12 +55,13 @@ begin
     for policy in
         select * from (values ('projects', 'id'), ('sessions', 'id'), ('stage_runs', 'session_id'),
                               ('jobs', 'session_id'), ('contributions', 'session_id'), ('resources', 'session_id'),
+                              ('resources', 'project_id'),
                               ('model_calls', 'session_id'), ('notifications', 'session_id')
         ) as p(table_name, column_name)
     loop
-        execute format('create policy deleted_is_hidden on %1$I as restrictive for select '
+        execute format('create policy %3$I on %1$I as restrictive for select '
                        'using (%2$I is null or %2$I not in (select d.id from dialectic.deletions d))',
-                       policy.table_name, policy.column_name);
+                       policy.table_name, policy.column_name, 'deleted_is_hidden_by_' || policy.column_name);
     end loop;
 end
 $$;

@@ -2,7 +2,7 @@
 -- claim.sql.
 --
 -- Here arguments are checked; what is sent and what becomes of an answer is decided by the same functions as in the
--- worker. An answer whose claim is no longer the job's changes nothing but its own row in model_calls.
+-- worker. An answer whose claim is no longer the job's closes its call and changes no job.
 
 create function _job_kind(job uuid) returns text
     language plpgsql stable

@@ -13,12 +13,14 @@ as $$
 $$;
 
 -- Marks sessions as deleted, under the locks of their wallets and of the sessions: jobs are cancelled, which ends calls
--- in flight, and calls are closed and added to the roll-up.
+-- in flight, and calls are closed and added to the roll-up. A session that another transaction marked before it released
+-- the lock is left out, so its calls are added once.
 create function _mark_sessions_deleted(session_ids uuid[]) returns void
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
+    session_ids := array(select id from unnest(session_ids) as id where id not in (select d.id from deletions d));
     update sessions s set status = 'cancelled' where s.id = any (session_ids) and s.status = 'active';
     update jobs j
     set status = 'cancelled', completed_at = _now(), status_before = null, claim_id = null, claimed_by = null,
@@ -31,8 +33,34 @@ begin
     perform _add_to_usage_history(array(
         select c from jobs j join model_calls c on c.job_id = j.id where j.session_id = any (session_ids)));
     delete from budgets b where b.session_id = any (session_ids);
+    delete from partials p using jobs j where p.job_id = j.id and j.session_id = any (session_ids);
     insert into deletions (id, kind) select id, 'session' from unnest(session_ids) as id on conflict do nothing;
 end
+$$;
+
+-- Marks projects as deleted, of those that are still empty once they are locked; returns them. Their idempotency keys
+-- are free again.
+create function _mark_empty_projects(project_ids uuid[], before timestamptz) returns uuid[]
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    project_ids := array(
+        select p.id from projects p where p.id = any (project_ids) order by p.id for update skip locked);
+    -- A session that was being started meanwhile is committed and seen here.
+    project_ids := array(select p.id from _empty_projects(before, null) as p where p.id = any (project_ids));
+    perform _mark_projects_deleted(project_ids);
+    return project_ids;
+end
+$$;
+
+create function _mark_projects_deleted(project_ids uuid[]) returns void
+    language sql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    update projects p set idempotency_key = null
+    where p.id = any (project_ids) and p.idempotency_key is not null;
+    insert into deletions (id, kind) select id, 'project' from unnest(project_ids) as id on conflict do nothing;
 $$;
 
 -- A row that leaves deletions takes its session or project along. Nothing of a marked session holds money, so wallets
@@ -168,7 +196,7 @@ begin
     perform _lock_wallets(session_ids);
     perform from sessions s where s.id = any (session_ids) order by s.id for no key update;
     perform _mark_sessions_deleted(session_ids);
-    insert into deletions (id, kind) values (delete_project.project, 'project') on conflict do nothing;
+    perform _mark_projects_deleted(array[delete_project.project]);
     perform _remove_marked_rows(
         array(select s.id from sessions s where s.project_id = delete_project.project) || delete_project.project);
     return not exists (select from projects p where p.id = delete_project.project);
@@ -226,14 +254,14 @@ begin
     session_ids := array(
         select s.id from _ended_sessions(before, null) as s where s.owner = _calling_owner() or _caller_is_admin());
     perform _lock_wallets(session_ids);
-    -- A session that another transaction has locked is in use.
+    -- A session that another transaction has locked is in use, and one that was used meanwhile has not ended.
     session_ids := array(
-        select s.id from sessions s where s.id = any (session_ids) and s.status <> 'active'
-        order by s.id for no key update skip locked);
+        select s.id from sessions s where s.id = any (session_ids) order by s.id for no key update skip locked);
+    session_ids := array(select s.id from _ended_sessions(before, null) as s where s.id = any (session_ids));
     perform _mark_sessions_deleted(session_ids);
-    project_ids := array(
-        select p.id from _empty_projects(before, null) as p where p.owner = _calling_owner() or _caller_is_admin());
-    insert into deletions (id, kind) select id, 'project' from unnest(project_ids) as id on conflict do nothing;
+    project_ids := _mark_empty_projects(array(
+        select p.id from _empty_projects(before, null) as p
+        where p.owner = _calling_owner() or _caller_is_admin()), before);
     perform _remove_marked_rows(session_ids || project_ids);
     return cardinality(session_ids);
 end

@@ -1,6 +1,6 @@
 -- Calls that ended: what they consumed and cost, and what is known of the job that each was made for.
 --
--- Every call that came back is closed and costed, in time or not; a call that is closed already stays as it is. Decides
+-- Every call that came back is closed and costed, in time or not; one that was closed as lost is closed again. Decides
 -- nothing that follows from it: the core decides what is charged, what becomes of the job and of its provider.
 
 -- How a call ended, or a job that no call was made for.

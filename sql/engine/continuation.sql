@@ -128,7 +128,7 @@ begin
         from unnest(job_ids, claim_ids) with ordinality as r(job_id, claim_id, nth)
         join jobs j on j.id = r.job_id
         join sessions s on s.id = j.session_id
-        join stage_runs run on run.id = j.stage_run_id
+        left join stage_runs run on run.id = j.stage_run_id
         left join resources d on d.job_id = j.id and d.resource_type = 'continuation_prompt'
         left join model_calls o on o.job_id = r.job_id and o.claim_id = r.claim_id
         left join _current_models m on m.name = coalesce(o.model, j.model)
@@ -184,7 +184,8 @@ begin
     if not exists (
         select from jobs j
         join sessions s on s.id = j.session_id
-        where j.id = prompt.job and (s.owner = _calling_owner() or _caller_is_admin())) then
+        where j.id = prompt.job and (s.owner = _calling_owner() or _caller_is_admin())
+          and s.id not in (select d.id from deletions d)) then
         raise exception 'job "%" does not exist', coalesce(prompt.job::text, 'null')
             using errcode = 'no_data_found', hint = 'dialectic.job_tree(session) lists the jobs of a session.';
     end if;

@@ -88,7 +88,7 @@ create view _model_cooldowns with (security_invoker) as
 comment on view _model_cooldowns is 'The models whose provider, or who themselves, have a cooldown.';
 
 -- The models that no call is made for now, with the cause: their own cooldown, or that of the fallback which answers
--- for them. For people (blocked, health); a claimer is told which queues are closed.
+-- for them. For blocked, health() and claim_jobs; a claimer inside the server knows its closed queues itself.
 create view _closed_models with (security_invoker) as
     select own.model, closing.*
     from _model_cooldowns own

@@ -1,8 +1,8 @@
 -- Void claims: claims of a claimer that died, and claims whose lease has ended. Their jobs return to the queue.
 --
 -- Decides which claims are void and releases what they hold: jobs, open calls, and the claims themselves. A claimer
--- that lives is never touched. Everything is locked with SKIP LOCKED; what another transaction holds is left for the
--- next claim.
+-- that lives is never touched. The release locks with SKIP LOCKED; what another transaction holds is left for the next
+-- claim.
 
 -- The dead claimers inside the server that may hold a claim or have a call open. Claimers are listed in a table,
 -- because scanning old claims gets slower while a long-running snapshot prevents vacuum.

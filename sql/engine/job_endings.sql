@@ -1,7 +1,8 @@
 -- What follows for other jobs when jobs end: who fails, is cancelled or becomes ready with them.
 --
 -- The job trigger calls this under the locks of the sessions (job_trigger.sql). It moves jobs, which fires the trigger
--- again for what it moved; it never decides when a failed job is tried again, and opens no stage.
+-- again for what it moved. When all plans of a stage have ended, stage_run.sql closes it. Never decides when a failed job
+-- is tried again.
 
 -- Ends what cannot go on without a job that failed or was cancelled, and notifies the owner of failures.
 create function _end_relatives(moves _job_moves) returns void

@@ -1,7 +1,7 @@
 -- The triggers on jobs: they refuse illegal moves, keep the ready queue and the counts of steps, and pass endings on.
 --
 -- Each trigger works on all rows of a statement at once. What an ending means for other jobs is decided in
--- job_endings.sql, what it means for the stage in stage.sql. The triggers never call a model and render no prompt.
+-- job_endings.sql, what it means for the stage in stage_run.sql. The triggers never call a model and render no prompt.
 --
 -- Lock order: wallets by owner where money moves (payment.sql), then sessions by id, then their jobs. Every function
 -- that moves jobs locks their sessions first (a claim locks jobs only, with SKIP LOCKED), so one transaction at a time

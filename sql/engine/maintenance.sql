@@ -18,24 +18,30 @@ as $$
 declare
     most        constant integer := 20;
     before      timestamptz := _now() - make_interval(days => (get_config('session_retention_days') #>> '{}')::integer);
-    session_ids uuid[] := array(
+    orphans     uuid[] := array(
         select s.id from sessions s
         join deletions p on p.id = s.project_id
         where s.id not in (select d.id from deletions d)
         limit most);
+    session_ids uuid[] := orphans;
     project_ids uuid[] := '{}';
     busy        text[];
 begin
     if before is not null then
         session_ids := session_ids || array(select s.id from _ended_sessions(before, most) as s);
-        project_ids := array(select p.id from _empty_projects(before, most) as p);
     end if;
     busy := _busy_wallets(session_ids);
     session_ids := array(
         select s.id from sessions s where s.id = any (session_ids) and s.owner <> all (busy)
         order by s.id for no key update skip locked);
+    -- A session that was used before it was locked has not ended.
+    session_ids := array(
+        select id from unnest(session_ids) as id
+        where id = any (orphans) or id in (select s.id from _ended_sessions(before, null) as s));
     perform _mark_sessions_deleted(session_ids);
-    insert into deletions (id, kind) select id, 'project' from unnest(project_ids) as id on conflict do nothing;
+    if before is not null then
+        project_ids := _mark_empty_projects(array(select p.id from _empty_projects(before, most) as p), before);
+    end if;
     return cardinality(session_ids) + cardinality(project_ids);
 end
 $$;
@@ -125,13 +131,15 @@ as $$
 $$;
 
 -- Seconds until the worker maintains, a day after the last run; null while the worker is switched off. While
--- maintenance is scheduled, the worker asks again in an hour.
+-- maintenance is scheduled, the worker asks again in an hour, and maintains when the last run is 32 days old: pg_cron may
+-- have lost the job, and no schedule is longer than a month.
 create function _maintenance_due_in() returns double precision
     language sql stable
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
-    select case when exists (select from schedule_definitions s where s.kind = 'maintenance') then 3600
+    select case when exists (select from schedule_definitions s where s.kind = 'maintenance')
+                     and m.last_run_at > _now() - interval '32 days' then 3600
                 else greatest(0, extract(epoch from m.last_run_at + interval '1 day' - _now())) end::double precision
     from maintenance m
     where get_config('worker_enabled') = 'true'

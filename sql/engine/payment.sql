@@ -1,8 +1,8 @@
 -- Payment: what a call may cost at the worst is held before it leaves, and settled when it is closed.
 --
 -- Each happens in the transaction that opens or closes the call, so money and calls cannot come apart. The core decides
--- which calls are funded and what each is charged; here the facts are read and the results written. What cannot be paid
--- is paused and never failed. Nothing here calls a model.
+-- which calls are funded and what each is charged; here the facts are read and the results written. A call whose job is
+-- deleted is released in full. What cannot be paid is paused and never failed. Nothing here calls a model.
 --
 -- Lock order: wallets by owner, then sessions, then the rest. A claimer with locked sessions locks only free wallets.
 

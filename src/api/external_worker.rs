@@ -211,12 +211,15 @@ fn counted(claim: &Claim, answer: Option<&str>, usage: &Value) -> Result<Usage, 
 
 /// Renders the document of a claimed render job; returns its new status, or `stale`.
 #[pg_extern(volatile)]
-pub(crate) fn _render_document(job: Uuid, claim_id: i64) -> Result<String, ErrorReport> {
-    let Some(claim) = claim::of_job(job)?.filter(|claim| claim.id == claim_id) else { return Ok(STALE.to_owned()) };
+pub(crate) fn _render_document(job: Uuid, claim_id: Option<i64>) -> Result<String, ErrorReport> {
+    let current = claim::of_job(job)?.filter(|claim| Some(claim.id) == claim_id);
+    let Some(claim) = current else { return Ok(STALE.to_owned()) };
     let Some((_, source)) = document::sources(&[claim])?.into_iter().next() else { return Ok(STALE.to_owned()) };
     let source = source.map_err(ErrorReport::from)?;
     let text = source.definition.document(&source.manuscript).markdown;
-    document::keep(&[(&claim, text.as_str())])?;
+    if document::keep(&[(&claim, text.as_str())])?.is_empty() {
+        return Ok(STALE.to_owned());
+    }
     Ok(claim::status(job)?.unwrap_or_else(|| STALE.to_owned()))
 }
 

@@ -95,10 +95,12 @@ impl Availability {
 }
 
 /// Which model answers for a job: its own, or its fallback when the own model is shut or this is the last attempt. A
-/// fallback that is shut itself never answers; one that is throttled does, when its pause is over.
+/// fallback that is shut itself never answers. One that is throttled answers for a shut model, when its pause is over,
+/// and does not take a last attempt away from a model that can be called now.
 pub fn answering(own: Availability, fallback: Option<Availability>, is_last_attempt: bool) -> Answering {
     match fallback {
-        Some(fallback) if (is_last_attempt || own.is_shut()) && !fallback.is_shut() => Answering::Fallback,
+        Some(fallback) if own.is_shut() && !fallback.is_shut() => Answering::Fallback,
+        Some(fallback) if is_last_attempt && !fallback.is_closed() => Answering::Fallback,
         _ => Answering::Own,
     }
 }

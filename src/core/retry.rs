@@ -2,7 +2,7 @@
 //! is due again.
 //!
 //! Only the class of the failure counts, never the text of a message. Randomness comes in as an argument, so the same
-//! arguments give the same result. Every backoff of the project is [`Backoff::delay`]. Never sleeps, never reads a
+//! arguments give the same result. Retries, cooldowns and circuits share [`Backoff::delay`]. Never sleeps, never reads a
 //! clock, never counts attempts itself.
 
 use crate::job::Status;

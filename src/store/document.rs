@@ -12,7 +12,7 @@ use std::sync::Arc;
 const JOBS: &str = "select job_id, claim_id, session_id, definition_id, project, stage, iteration, step_key, model, \
      document_key, version, \
      tokens, cost, sources, content from dialectic._document_jobs($1)";
-const KEEP: &str = "select dialectic._keep_documents($1, $2, $3)";
+const KEEP: &str = "select dialectic._keep_documents($1, $2, $3) as job";
 
 /// A claimed render job and what its document is made from.
 pub(crate) struct Source {
@@ -56,10 +56,10 @@ pub(crate) fn sources(claims: &[Claim]) -> Result<Vec<Read<Source>>, Error> {
     Ok(sources)
 }
 
-/// Keeps rendered documents, finishing their jobs.
-pub(crate) fn keep(documents: &[(&Claim, &str)]) -> Result<(), Error> {
+/// Stores rendered documents and completes their jobs; returns the jobs whose claim still held.
+pub(crate) fn keep(documents: &[(&Claim, &str)]) -> Result<Vec<Uuid>, Error> {
     if documents.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let (mut jobs, mut claims, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     for (claim, text) in documents {
@@ -67,5 +67,5 @@ pub(crate) fn keep(documents: &[(&Claim, &str)]) -> Result<(), Error> {
         claims.push(claim.id);
         texts.push(*text);
     }
-    query(KEEP, &[jobs.into(), claims.into(), texts.into()], |_| Ok(())).map(drop)
+    query(KEEP, &[jobs.into(), claims.into(), texts.into()], |row| row.get("job"))
 }

@@ -1,5 +1,5 @@
-//! The only user of SPI. One file per noun, typed values in and out; statements are constants beside their one user,
-//! and each calls one function of `sql/`, for many jobs at once.
+//! Statements and what they read and write, one file per noun, typed values in and out. A statement is a constant beside
+//! its one user. Only `worker/claimer.rs` and the commit of a procedure use SPI besides.
 
 pub(crate) mod catalog;
 pub(crate) mod claim;

@@ -1,7 +1,7 @@
 //! Keeping what came back for claimed jobs: calls are closed and settled, cooldowns set, answers stored, jobs moved.
 //!
 //! Reads the facts, asks the core what follows from them, and writes the result; several replies at once, each step one
-//! statement, and steps without work are left out. Never decides anything itself.
+//! statement, and steps without work are left out. Never decides about money, cooldowns or retries.
 
 mod cooldown;
 mod rows;
@@ -195,8 +195,8 @@ struct Facts {
     closed: Option<ClosedCall>,
 }
 
-/// Keeps replies, finishing their jobs; returns the jobs whose claim still held. A reply to a revoked claim closes its
-/// call and changes nothing else.
+/// Keeps replies, finishing their jobs; returns the jobs whose claim still held. A reply to a revoked claim closes and
+/// settles its call and counts for the cooldown of its provider; it changes no job and stores no text.
 pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<Vec<Uuid>, Error> {
     let is_returned = |reply: &Reply| matches!(reply.result, ReplyResult::Returned);
     let (back, replies): (Vec<_>, Vec<_>) = replies.iter().copied().partition(|(_, reply)| is_returned(reply));

@@ -1,7 +1,7 @@
 //! The messages that calls have sent, put together from what is stored of them, and how many tokens they have.
 
 use super::definition::definition;
-use super::{Row, query};
+use super::{Row, query, readable};
 use crate::error::Error;
 use dialectic_core::definition::{Definition, so_far};
 use dialectic_core::prompt::{Message, Role};
@@ -43,9 +43,10 @@ pub(crate) fn of_lost(calls: Vec<Uuid>) -> Result<Vec<SentPrompt>, Error> {
 
 fn read(row: &Row) -> Result<SentPrompt, Error> {
     let directive: Option<String> = row.nullable("directive")?;
-    // Only a continuation needs the definition, to show the model what it wrote so far.
+    // Only a continuation needs the definition, to show the model what it wrote so far. Where it cannot be read, the
+    // chunks are joined as plain text: a call must be closed and settled all the same.
     let definition = match directive {
-        Some(_) => Some(definition(row.get("definition_id")?)?),
+        Some(_) => readable(definition(row.get("definition_id")?))?.ok(),
         None => None,
     };
     let samples = u32::try_from(row.nullable::<i32>("samples")?.unwrap_or(0)).unwrap_or(0);
@@ -53,7 +54,7 @@ fn read(row: &Row) -> Result<SentPrompt, Error> {
     Ok(SentPrompt {
         call: row.nullable("call_id")?,
         definition,
-        stage: row.get("stage")?,
+        stage: row.nullable("stage")?.unwrap_or_default(),
         step_key: row.nullable("step_key")?.unwrap_or_default(),
         is_combine: row.get("is_combine")?,
         turn: row.nullable("turn")?,

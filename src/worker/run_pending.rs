@@ -14,15 +14,14 @@ use pgrx::prelude::*;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-/// How long work that is not due yet, or that somebody else holds up, is waited for; and money that calls of somebody
-/// else hold.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a session that somebody else holds is looked at.
-const HELD_UP: Duration = Duration::from_millis(20);
-/// How often is looked whether a claim was taken away.
-const LOOK: Duration = Duration::from_millis(50);
-/// The latch is not waited on for less.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// The longest wait for jobs that are not due yet or locked by others, and for money that calls of others hold.
+const MAX_IDLE_WAIT: Duration = Duration::from_secs(30);
+/// How often a session that another transaction has locked is tried again.
+const BUSY_INTERVAL: Duration = Duration::from_millis(20);
+/// How often the procedure checks whether claims were revoked.
+const REVOKED_CLAIM_INTERVAL: Duration = Duration::from_millis(50);
+/// The shortest wait on the latch.
+const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// Works the queue until nothing is due soon.
 #[pg_extern(
@@ -73,10 +72,10 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
         let rest = if report.is_held_up || engine.waits_for_money() {
             let since = *held_up_since.get_or_insert_with(Instant::now);
             // What was asked is paid for: it is not left before its answer is kept.
-            if since.elapsed() > PATIENCE && !engine.has_answers() {
+            if since.elapsed() > MAX_IDLE_WAIT && !engine.has_answers() {
                 break;
             }
-            Some(HELD_UP)
+            Some(BUSY_INTERVAL)
         } else if engine.is_idle() {
             held_up_since = None;
             let full = engine.full_queues();
@@ -85,16 +84,16 @@ fn _run_pending(max_jobs: Option<i32>, fcinfo: pg_sys::FunctionCallInfo) -> Resu
                 .run(|| claim::next_due(engine.claimer(), true, claim_floor(), asked, &engine.unclaimable()))?
                 .map(Duration::from_secs_f64);
             let room = engine.rest(&full);
-            match due.into_iter().chain(room).min().filter(|due| left > 0 && *due <= PATIENCE) {
+            match due.into_iter().chain(room).min().filter(|due| left > 0 && *due <= MAX_IDLE_WAIT) {
                 // What is due and was not claimed is held by somebody else.
-                Some(due) => Some(due.max(HELD_UP)),
+                Some(due) => Some(due.max(BUSY_INTERVAL)),
                 None => break,
             }
         } else {
             held_up_since = None;
             // An answer, a claim that is taken away: looked for now and then, for this backend is not told.
-            let room = engine.rest(&engine.full_queues()).map_or(LOOK, |room| room.max(SHORTEST));
-            Some(room.min(LOOK))
+            let room = engine.rest(&engine.full_queues()).map_or(REVOKED_CLAIM_INTERVAL, |room| room.max(MIN_WAIT));
+            Some(room.min(REVOKED_CLAIM_INTERVAL))
         };
         signals::wait(rest, Some(engine.socket()));
     }

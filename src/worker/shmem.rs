@@ -1,8 +1,8 @@
 //! The slots in shared memory: which database wants a worker, who serves it, and what it should look at.
 //!
 //! A slot a database, taken when it first asks and given up when it has no use for a worker. Everything in shared
-//! memory is changed under one lock that is held for nanoseconds; nothing here can raise an error, for commits pin up
-//! their notices after they can no longer be undone. Shared memory is lost with the server: whoever starts looks at the
+//! memory is changed under one lock that is held for nanoseconds. Nothing here raises an error, because commits notify
+//! after they can no longer abort. Shared memory is lost with the server: whoever starts looks at the
 //! tables, not at what was said here.
 
 use crate::worker::hold_up::ShownHoldUp;
@@ -21,7 +21,7 @@ const NAME: &std::ffi::CStr = c"pg_dialectic";
 pub(crate) enum State {
     /// Asks for a worker; the launcher starts one.
     Wanted,
-    /// A worker was asked of the server and has not sat down yet.
+    /// The server was asked for a worker, which has not attached yet.
     Starting,
     /// Has its worker.
     Served,
@@ -50,11 +50,11 @@ struct Slot {
     state: State,
     latch: *mut pg_sys::Latch,
     notice: Notice,
-    /// No job stands in line before this position, but for those told of since the worker last asked.
+    /// No job is ready before this position, except those told of since the worker last asked.
     floor: i64,
     /// The lowest position told of since then.
     told: i64,
-    /// How long the turns of the worker took.
+    /// How long the cycles of the worker took.
     turns: Histogram,
     /// How many jobs the worker has in flight, by place.
     in_flight: [u32; KINDS],
@@ -254,7 +254,7 @@ pub(crate) fn attach(database: u32, latch: *mut pg_sys::Latch) -> bool {
     .unwrap_or(false)
 }
 
-/// The worker of a database gets up, on purpose or not; the launcher decides when it comes back.
+/// The worker of a database detaches, on purpose or not; the launcher decides when another one starts.
 pub(crate) fn detach(database: u32, latch: *mut pg_sys::Latch, is_on_purpose: bool) {
     with(|shmem| {
         if let Some(slot) = shmem.slot(database).filter(|slot| slot.latch == latch) {
@@ -285,7 +285,7 @@ pub(crate) fn look(database: u32) -> Notice {
     .unwrap_or(Notice { work: true, revoked: true, leave: true })
 }
 
-/// Where in line a claim may begin. The worker, who alone raises the floor, takes in what it was told of.
+/// The position from which a claim searches. Only the worker raises the floor; it takes in what it was told of.
 pub(crate) fn floor(database: u32, is_worker: bool) -> i64 {
     with(|shmem| {
         shmem.slot(database).map(|slot| {
@@ -348,7 +348,7 @@ pub(crate) fn in_flight(database: u32) -> Option<[u32; KINDS]> {
     with(|shmem| shmem.slot(database).filter(|slot| !slot.latch.is_null()).map(|slot| slot.in_flight)).flatten()
 }
 
-/// How long the turns of the worker took since it sat down.
+/// How long the cycles of the worker took since it attached.
 pub(crate) fn turns(database: u32) -> Option<Histogram> {
     with(|shmem| shmem.slot(database).map(|slot| slot.turns)).flatten()
 }
@@ -358,7 +358,7 @@ pub(crate) fn state(database: u32) -> Option<State> {
     with(|shmem| shmem.slot(database).map(|slot| slot.state)).flatten()
 }
 
-/// Says where a database stands now, unless its worker has sat down meanwhile.
+/// Sets the state of a database, unless its worker has attached meanwhile.
 pub(crate) fn set_state(database: u32, state: State) {
     with(|shmem| {
         if let Some(slot) = shmem.slot(database).filter(|slot| slot.latch.is_null() && slot.state != State::Held) {

@@ -194,3 +194,57 @@ fn deleting_a_session_settles_its_calls_in_flight() {
     assert_eq!(rows_left(&mut client), 0);
     assert_sound(&mut client);
 }
+
+#[test]
+fn overlapping_deletions_count_usage_once() {
+    let database = Database::by_hand();
+    let (mut admin, mut other, mut watcher) = (database.connect(), database.connect(), database.connect());
+    let session = essay(&mut admin);
+    work(&mut admin);
+    enlarge(&mut admin, session, 1500);
+    admin
+        .batch_execute(
+            "select dialectic.open_wallet(owner, 1000) from dialectic.sessions; \
+             update dialectic.sessions set created_at = created_at - interval '1 hour'",
+        )
+        .expect("a wallet");
+    let calls = "select sum(calls)::bigint from dialectic.usage";
+    let before: i64 = one(&mut admin, calls, &[]);
+    let waiting = pid(&mut other);
+    let mut first = admin.transaction().expect("a transaction");
+    first.execute("select dialectic.delete_session($1)", &[&session]).expect("marked");
+    std::thread::scope(|scope| {
+        let purged = scope.spawn(move || other.execute("select dialectic.purge('0')", &[]).map(drop));
+        waits_for_a_lock(&mut watcher, waiting);
+        first.commit().expect("commit");
+        purged.join().expect("a thread").expect("purge");
+    });
+    assert_eq!(one::<i64>(&mut admin, calls, &[]), before);
+}
+
+#[test]
+fn session_that_is_being_started_keeps_its_project_from_being_purged() {
+    let database = Database::by_hand();
+    let (mut admin, mut other) = (database.connect(), database.connect());
+    let project: Uuid = one(&mut admin, "select dialectic.create_project('Old', 'Old and empty')", &[]);
+    admin.batch_execute("update dialectic.projects set created_at = created_at - interval '1 hour'").expect("old");
+    let mut starting = other.transaction().expect("a transaction");
+    let session: Uuid =
+        starting.query_one("select dialectic.start_session($1, '{sim-a}')", &[&project]).expect("a session").get(0);
+    assert_eq!(one::<i32>(&mut admin, "select dialectic.purge('0')", &[]), 0);
+    starting.commit().expect("commit");
+    assert_eq!(one::<Uuid>(&mut admin, "select id from dialectic.sessions", &[]), session);
+    assert_eq!(one::<i64>(&mut admin, "select count(*) from dialectic.deletions", &[]), 0);
+}
+
+#[test]
+fn idempotency_key_of_a_deleted_project_is_free() {
+    let database = Database::by_hand();
+    let mut admin = database.connect();
+    let create = "select dialectic.create_project('Once', 'Once', idempotency_key => 'k')";
+    let first: Uuid = one(&mut admin, create, &[]);
+    let session: Uuid = one(&mut admin, "select dialectic.start_session($1, '{sim-a}')", &[&first]);
+    enlarge(&mut admin, session, 1500);
+    assert!(!one::<bool>(&mut admin, "select dialectic.delete_project($1)", &[&first]));
+    assert_ne!(one::<Uuid>(&mut admin, create, &[]), first);
+}

@@ -119,7 +119,7 @@ fn sql_of_the_engine_calls_few_functions_of_rust() {
         "_catalog_changed",        // notification: caches of every process
         "_claim_with_lease",       // public verb claim_jobs, written in Rust
         "_core_breaker_threshold", // when the extension is installed: a constant for SQL
-        "_has_fallback",           // view _closed_models, for blocked and health()
+        "_has_fallback",           // view _closed_models, for blocked, health() and claim_jobs
         "_hold_claimer",           // server fact: the lock of a claimer
         "_notify_worker",          // notification: the worker
         "_now",
@@ -127,7 +127,7 @@ fn sql_of_the_engine_calls_few_functions_of_rust() {
         "_render_seed",       // public functions start_session, submit_stage and generate
         "_require_commits",   // server fact: whether maintain() may commit
         "_sent_messages",     // public function prompt, written in Rust
-        "_settle_lost_calls", // a user's DELETE of a session with calls in flight
+        "_settle_lost_calls", // deletion of a session with calls in flight
         "_uuid_v7",
         "_worker_state", // server fact
     ];

@@ -91,6 +91,7 @@ fn fallback_answers_for_a_shut_model_unless_it_is_shut_itself() {
         (paused, Some(resting), false, Answering::Fallback),
         (paused, Some(paused), false, Answering::Own),
         (free, Some(open), true, Answering::Own),
+        (free, Some(resting), true, Answering::Own),
         (paused, None, true, Answering::Own),
     ] {
         assert_eq!(answering(own, fallback, is_last_attempt), expected, "{own:?} {fallback:?} {is_last_attempt}");

@@ -1,4 +1,4 @@
-//! What one transaction of the engine does: store, open, plan, read, claim, in this order.
+//! What one transaction of the engine does: open, store, plan, read, claim, in this order.
 //!
 //! Nothing here changes the engine, because the transaction may yet fail; `apply` does that when it is committed. The
 //! phase tells whether an error came from reading a job or from writing.

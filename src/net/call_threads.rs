@@ -160,16 +160,20 @@ impl CallThreads {
         }
     }
 
-    /// Whether a call waits for a thread that could not be started.
+    /// Whether a call or a prompt waits for a thread that could not be started.
     pub fn is_short_of_threads(&self) -> bool {
-        self.callers.is_short_of_threads()
+        self.callers.is_short_of_threads() || self.renderers.is_short_of_threads()
+    }
+
+    /// Tries again to start threads that tasks wait for; returns why calls or prompts have none, where that is so.
+    pub fn start_missing_threads(&self) -> Option<std::io::Error> {
+        let (callers, renderers) = (self.callers.start_missing_thread(), self.renderers.start_missing_thread());
+        callers.or(renderers)
     }
 
     /// The tasks that have ended since the last time.
     pub fn finished(&mut self) -> Vec<Finished> {
-        let finished = self.results.drain();
-        self.callers.start_missing_thread();
-        finished
+        self.results.drain()
     }
 
     /// Forgets a call that came back; returns its text since the last time.

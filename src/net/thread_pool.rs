@@ -20,13 +20,13 @@ pub(crate) struct PoolConfig<Task, Done> {
     /// The niceness of its threads; none leaves their priority as it is.
     pub(crate) nice: Option<i32>,
     pub(crate) run: fn(Task) -> Done,
-    /// The result of a task that never ran: no thread exists and none can be started, or the task was removed.
+    /// The result of a task that was removed before it ran.
     pub(crate) reject: fn(Task, &std::io::Error) -> Done,
 }
 
 /// As many threads as tasks, up to a maximum. Starting a thread takes about as long as opening a call, so `submit`
 /// starts one if none is idle, and the threads start each other. Where no thread can be started, tasks wait for the
-/// existing ones.
+/// existing ones, or until one can be started.
 pub(crate) struct ThreadPool<Task, Done>(Arc<Shared<Task, Done>>);
 
 struct Shared<Task, Done> {
@@ -58,28 +58,24 @@ impl<Task: Send + 'static, Done: Send + 'static> ThreadPool<Task, Done> {
         state.queue.push_back(task);
         if state.idle > 0 {
             self.0.changed.notify_one();
-        } else if state.threads < self.0.config.max_threads
-            && let (mut state, Err(problem)) = self.0.start_thread(state)
-            && state.threads == 0
-            && let Some(task) = state.queue.pop_back()
-        {
-            drop(state);
-            self.0.results.send((self.0.config.reject)(task, &problem));
-        }
-    }
-
-    /// Tries again to start a thread if tasks wait for one.
-    pub(crate) fn start_missing_thread(&self) {
-        let state = lock(&self.0.state);
-        if state.queue.len() > state.idle && state.threads < self.0.config.max_threads {
+        } else if state.threads < self.0.config.max_threads {
             drop(self.0.start_thread(state));
         }
     }
 
-    /// Whether tasks wait for a thread.
-    pub(crate) fn is_short_of_threads(&self) -> bool {
+    /// Tries again to start a thread if tasks wait for one; returns why no task can run, where that is so.
+    pub(crate) fn start_missing_thread(&self) -> Option<std::io::Error> {
         let state = lock(&self.0.state);
-        state.queue.len() > state.idle
+        if !self.0.lacks_thread(&state) {
+            return None;
+        }
+        let (state, started) = self.0.start_thread(state);
+        started.err().filter(|_| state.threads == 0)
+    }
+
+    /// Whether tasks wait for a thread that could not be started.
+    pub(crate) fn is_short_of_threads(&self) -> bool {
+        self.0.lacks_thread(&lock(&self.0.state))
     }
 
     /// Rejects a task if no thread has taken it yet.
@@ -103,6 +99,10 @@ impl<Task: Send + 'static, Done: Send + 'static> ThreadPool<Task, Done> {
 }
 
 impl<Task: Send + 'static, Done: Send + 'static> Shared<Task, Done> {
+    fn lacks_thread(&self, state: &State<Task>) -> bool {
+        state.queue.len() > state.idle && state.threads < self.config.max_threads
+    }
+
     /// Starts a thread if possible. The lock is free meanwhile.
     fn start_thread<'a>(self: &'a Arc<Self>, mut state: Guard<'a, Task>) -> (Guard<'a, Task>, std::io::Result<()>) {
         state.threads += 1;
@@ -126,7 +126,7 @@ impl<Task: Send + 'static, Done: Send + 'static> Shared<Task, Done> {
         }
         let mut state = lock(&self.state);
         loop {
-            while state.queue.len() > state.idle && state.threads < self.config.max_threads {
+            while self.lacks_thread(&state) {
                 let (after, started) = self.start_thread(state);
                 state = after;
                 if started.is_err() {
@@ -223,7 +223,7 @@ mod tests {
         let permission = Arc::new(Mutex::new(permission));
         (0..2).for_each(|number| pool.submit((number, started.clone(), Arc::clone(&permission))));
         assert_eq!(running.recv(), Ok(0));
-        assert!(pool.is_short_of_threads());
+        assert!(!pool.is_short_of_threads());
         assert_eq!(lock(&pool.0.state).threads, 1);
         (0..2).for_each(|_| permit.send(()).unwrap());
         assert_eq!(collect(&results, 2), [Ok(0), Ok(1)]);
@@ -245,12 +245,15 @@ mod tests {
     }
 
     #[test]
-    fn task_is_rejected_when_no_thread_can_be_started() {
+    fn task_waits_when_no_thread_can_be_started() {
         // More stack than the address space has.
         let (pool, results) = pool(1, 1 << 50);
         let (started, _running) = channel();
         let (_permit, permission) = channel();
         pool.submit((7, started, Arc::new(Mutex::new(permission))));
+        assert!(pool.is_short_of_threads());
+        assert!(pool.start_missing_thread().is_some(), "the reason is known");
+        pool.remove_queued(|task| task.0 == 7);
         assert_eq!(collect(&results, 1), [Err(7)]);
     }
 }

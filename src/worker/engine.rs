@@ -105,6 +105,8 @@ pub(crate) struct Engine {
     next_step: usize,
     /// When calls look again for money that other claimers may have released.
     money_due: Instant,
+    /// Whether no thread could be started, and the log says so.
+    lacks_threads: bool,
 }
 
 impl Engine {
@@ -130,6 +132,7 @@ impl Engine {
             look_due: false,
             next_step: 0,
             money_due: Instant::now(),
+            lacks_threads: false,
         })
     }
 

@@ -14,7 +14,7 @@ use crate::worker::prepare::{Admission, Preparing};
 use dialectic_core::job_prompt::RenderedPrompt;
 use dialectic_core::provider::Class;
 use dialectic_net::{ClaimId, Finished, ModelCall, Route};
-use pgrx::Uuid;
+use pgrx::{Uuid, log};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +24,11 @@ const STREAMS_AT_ONCE: usize = 64;
 impl Engine {
     /// Takes in what the threads have done.
     pub(super) fn listen(&mut self) {
+        let missing = self.calls.start_missing_threads();
+        if let (Some(problem), false) = (&missing, self.lacks_threads) {
+            log!("pg_dialectic: no thread can be started, tried again every second: {problem}");
+        }
+        self.lacks_threads = missing.is_some();
         for finished in self.calls.finished() {
             match finished {
                 Finished::Seed(id, rendered) => self.rendered_seed(id, rendered),

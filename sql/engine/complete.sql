@@ -69,11 +69,13 @@ begin
 end
 $$;
 
--- Inserts the texts of answers as contributions: a chunk of a chain, or an answer of its own.
+-- Inserts the texts of answers as contributions: a chunk of a chain, or an answer of its own. In plpgsql, because a
+-- function in SQL is planned again at each call.
 create function _insert_contributions(answers _answer[], torn uuid[]) returns void
-    language sql
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+begin
     insert into contributions (
         id, session_id, job_id, root_id, chunk_no, stage, iteration, step_key, output_type, model, document_key,
         lineage_id, reviewer, source_prompt_resource_id, is_header, is_part, finish_reason, input_tokens, output_tokens,
@@ -98,7 +100,8 @@ as $$
         select j.target_contribution_id is not null or j.id = any (torn) as is_continuation,
                case when j.target_contribution_id is null and j.id <> all (torn) and a.continue_reason is null
                     then coalesce(j.output_text_id, a.id) else a.id end as id) as made
-    where a.text is not null
+    where a.text is not null;
+end
 $$;
 
 -- Moves jobs that were not answered.

@@ -152,11 +152,13 @@ begin
 end
 $$;
 
--- Stores prompts; the directive of a continuation replaces that of an earlier attempt.
+-- Stores prompts; the directive of a continuation replaces that of an earlier attempt. In plpgsql, because a function
+-- in SQL is planned again at each call.
 create function _save_prompts(openings _opening[]) returns void
-    language sql
+    language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+begin
     insert into resources as saved (
         resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
         lineage_id, reviewer, version, mime_type, content)
@@ -170,5 +172,6 @@ as $$
     join stage_runs run on run.id = j.stage_run_id
     where o.prompt is not null
     on conflict (job_id, resource_type) where job_id is not null do update
-        set content = excluded.content where saved.resource_type = 'continuation_prompt'
+        set content = excluded.content where saved.resource_type = 'continuation_prompt';
+end
 $$;

@@ -40,6 +40,11 @@ fn what_is_clear_is_forgiven_and_noted() {
         ("{\"a\": \"\\d+ \\'\"}", json!({"a": "\\d+ \\'"}), "unknown escape"),
         ("{\"a\": \"\\u0000\\ud800\"}", json!({"a": "\u{fffd}\u{fffd}"}), "impossible character"),
         ("{\"a\": NaN, \"b\": -Infinity}", json!({"a": null, "b": null}), "not a number: null"),
+        (
+            "{\"a\": 1e999, \"b\": {\"c\": -2e+400}}",
+            json!({"a": "1e999", "b": {"c": "-2e+400"}}),
+            "number out of range: kept as text",
+        ),
         ("{\"a\": True, \"b\": None}", json!({"a": true, "b": null}), "Python's spelling of a constant"),
         ("{\"a\": 1, // one\n \"b\": 2 /* two */}", json!({"a": 1, "b": 2}), "comment"),
         ("\"{\\\"a\\\": 1}\"", json!({"a": 1}), "JSON inside a string"),

@@ -332,8 +332,14 @@ impl<'a> Reader<'a> {
             return Ok(Value::Number(number));
         }
         let begins_as_number = token.trim_start_matches(['-', '+', '.']).starts_with(|c: char| c.is_ascii_digit());
-        match token.parse::<f64>().ok().filter(|_| begins_as_number).and_then(Number::from_f64) {
+        let parsed = token.parse::<f64>().ok().filter(|_| begins_as_number);
+        match parsed.and_then(Number::from_f64) {
             Some(number) => Ok(Value::Number(number)),
+            // No f64 holds it, so its digits are kept: losing them would lose the object around it.
+            None if parsed.is_some() => {
+                self.note("number out of range: kept as text");
+                Ok(Value::String(token.to_owned()))
+            }
             // Cut in the middle, as `-` or `1e`.
             None if self.peek().is_none() => {
                 self.cut = true;

@@ -23,6 +23,7 @@
 //! | [`context`] | whether a prompt fits, and how what does not is cut into groups |
 //! | [`answer`] | what of an answer is what a step asked for |
 //! | [`render`] | how an answer becomes a Markdown document |
+//! | [`structure`] | where a text is cut into parts |
 //! | [`tokens`] | how many tokens a text is, for each model |
 //! | [`retry`] | when a failed attempt is tried again |
 //! | [`limits`] | when the next call to a provider or a model may begin |
@@ -59,4 +60,5 @@ pub mod readiness;
 pub mod recipe;
 pub mod render;
 pub mod retry;
+pub mod structure;
 pub mod tokens;

@@ -216,7 +216,8 @@ impl SettingsOf {
             SettingsOf::Simulator => {
                 "Simulator models take fail_first, fail_always, fail_class, retry_after_ms, latency_ms, \
                  cut_after_tokens, \
-                 malformed_json, drop_connection, refuse, answer_words, seed, marker, omit_keys, omit_always, wrap, \
+                 malformed_json, drop_connection, refuse, answer_words, seed, marker, echo_facts, omit_keys, \
+                 omit_always, wrap, \
                  continue and thinks_tokens."
             }
             SettingsOf::Model => {

@@ -7,10 +7,11 @@
 //! line `Missing keys: key_a, key_b`, with an object of exactly those keys, where
 //! `context_for_documents[business_case]` means the list `context_for_documents` with the entry for that document.
 //! Faults and habits are asked for in the settings of the model. Never waits, never draws a random number, never
-//! repeats more than a glimpse of its input.
+//! repeats more than a glimpse of its input, except the facts that it is told to echo.
 
 mod afresh;
 mod conversation;
+mod facts;
 mod reading;
 mod settings;
 mod shape;
@@ -157,6 +158,7 @@ impl Desk<'_> {
         let pen = Pen::new(&self.request.model, &brief, hash, self.settings.answer_words, marker);
         match shape {
             Some(shape) => wrapped(pen.object(shape), wrap, &brief.task),
+            None if self.settings.echo_facts => facts::with_facts(pen.document(), self.conversation.turn),
             None => pen.document(),
         }
     }

@@ -104,6 +104,8 @@ pub(super) struct Settings {
     pub(super) answer_words: usize,
     pub(super) seed: u64,
     pub(super) marker: Option<Marker>,
+    /// Whether a text repeats the marked facts that it was given.
+    pub(super) echo_facts: bool,
     pub(super) wrap: Option<Wrap>,
     /// What it leaves out of a JSON answer.
     pub(super) omit_keys: Vec<String>,
@@ -132,6 +134,7 @@ impl Settings {
             answer_words: number("answer_words").unwrap_or(DEFAULT_WORDS).min(MOST_WORDS) as usize,
             seed: number("seed").unwrap_or(0),
             marker: Marker::read(&settings["marker"]),
+            echo_facts: is_true("echo_facts"),
             wrap: Wrap::read(&settings["wrap"]),
             omit_keys: names(&settings["omit_keys"]).unwrap_or_default(),
             omit_always: is_true("omit_always"),
@@ -187,7 +190,7 @@ pub fn check(settings: &Value) -> Result<(), String> {
                 (value.is_u64(), "a whole number")
             }
             "continue" => (matches!(value.as_str(), Some("onward" | "afresh")), "onward or afresh"),
-            "fail_always" | "refuse" | "omit_always" => (value.is_boolean(), "true or false"),
+            "fail_always" | "refuse" | "omit_always" | "echo_facts" => (value.is_boolean(), "true or false"),
             "malformed_json" | "drop_connection" => (is_fault(value), FAULT),
             #[cfg(feature = "test-hooks")]
             "panic" => (is_fault(value), FAULT),
@@ -227,7 +230,7 @@ mod tests {
             json!({"marker": "é".repeat(64), "wrap": "document_key", "omit_keys": ["a", "b[c]"], "omit_always": true}),
             json!({"marker": "auto", "wrap": "prose", "omit_keys": []}),
             json!({"continue": "afresh", "thinks_tokens": 2000}),
-            json!({"continue": "onward"}),
+            json!({"continue": "onward", "echo_facts": true}),
         ] {
             assert_eq!(check(&settings), Ok(()), "{settings}");
         }
@@ -252,6 +255,7 @@ mod tests {
             (json!({"omit_keys": "a"}), "omit_keys"),
             (json!({"omit_keys": ["a", 1]}), "omit_keys"),
             (json!({"omit_always": 1}), "omit_always"),
+            (json!({"echo_facts": "all"}), "echo_facts"),
             (json!([]), "object"),
         ] {
             assert!(check(&settings).unwrap_err().contains(word), "{settings}");

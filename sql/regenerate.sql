@@ -107,17 +107,25 @@ begin
     insert into job_inputs (job, position, artifact, role, part, relevance)
     -- A condensed input is replaced by the texts it was made from, which may have newer versions.
     with recursive read as (
-        select i.* from job_inputs i where i.job = old.id
+        select array[i.position] as place, i.artifact, i.role, i.part, i.relevance
+        from job_inputs i
+        where i.job = old.id
         union all
-        select i.*
+        select read.place || i.position, i.artifact, i.role, i.part, i.relevance
         from read
         join _condensed c on c.artifact = read.artifact
         join job_inputs i on i.job = c.job_id
+    ),
+    -- The parts of a text are one input again.
+    original as (
+        select min(read.place) as place, read.artifact, read.role, read.part, max(read.relevance) as relevance
+        from read
+        where not exists (select from _condensed c where c.artifact = read.artifact)
+        group by read.artifact, read.role, read.part
     )
-    select new_job, read.position, coalesce(_newest_of(read.artifact), read.artifact), read.role, read.part,
-           read.relevance
-    from read
-    where not exists (select from _condensed c where c.artifact = read.artifact);
+    select new_job, row_number() over (order by o.place), coalesce(_newest_of(o.artifact), o.artifact), o.role, o.part,
+           o.relevance
+    from original o;
     return new_job;
 end
 $$;

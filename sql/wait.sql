@@ -34,7 +34,7 @@ begin
     raise notice '%', dialectic._receipt(session);
     if state.problem is not null then
         raise exception '%', state.problem
-            using errcode = 'object_not_in_prerequisite_state',
+            using errcode = coalesce(state.code, 'object_not_in_prerequisite_state'),
                   detail = coalesce(state.detail, 'Nothing of it is left to run.'),
                   hint = coalesce(state.hint, 'SELECT * FROM dialectic.blocked;');
     end if;
@@ -121,7 +121,9 @@ $$;
 
 -- Whether a session is at rest, and the error that wait raises if it did not end well.
 -- STABLE, so that all its statements read one snapshot: a commit between them would mix old and new rows.
-create function _session_state(session uuid, out finished boolean, out problem text, out detail text, out hint text)
+create function _session_state(
+    session uuid, out finished boolean, out problem text, out detail text, out hint text, out code text
+)
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -161,14 +163,18 @@ begin
     elsif finished and seen.status in ('failed', 'cancelled') then
         problem := format('session "%s" %s', seen.id,
                           case seen.status when 'failed' then 'failed' else 'is cancelled' end);
-        hint := case seen.status when 'failed' then _retry_hint(seen)
-                                 else format('SELECT dialectic.retry(%L);', seen.id) end;
         select coalesce(string_agg(distinct format('%s: %s', j.model, j.error_details ->> 'message'), '; '),
-                        'It had no unfinished jobs.')
-        into detail
+                        'It had no unfinished jobs.'),
+               -- A cause that all models share tells more than that the session failed.
+               case when count(distinct coalesce(j.error_class, '')) = 1 then _sqlstate_of(min(j.error_class)) end,
+               min(j.error_details ->> 'hint')
+        into detail, code, hint
         from jobs j
         where j.session_id = seen.id and j.parent_job_id is null
           and j.status in ('failed', 'retry_loop_failed', 'cancelled');
+        hint := case when code is not null and hint is not null then hint
+                     when seen.status = 'failed' then _retry_hint(seen)
+                     else format('SELECT dialectic.retry(%L);', seen.id) end;
     elsif finished then
         select f.problem, f.detail, f.hint into problem, detail, hint from _failed_regeneration(seen) as f;
     end if;

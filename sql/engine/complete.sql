@@ -31,6 +31,7 @@ create type _job_move as (
     after_seconds double precision,
     error_class   text,
     error_message text,
+    error_hint    text,
     output_budget bigint
 );
 
@@ -104,6 +105,11 @@ begin
 end
 $$;
 
+-- The SQLSTATE of a class of errors that has one of its own: 54 are exceeded limits of a program.
+create function _sqlstate_of(class text) returns text
+    language sql immutable parallel safe
+    return case class when 'context_window' then '54C01' end;
+
 -- Moves jobs that were not answered.
 create function _move_jobs(moves _job_move[]) returns void
     language plpgsql
@@ -123,8 +129,9 @@ begin
         run_at = case when m.error_class is null then j.run_at
                       else moment + make_interval(secs => m.after_seconds) end,
         completed_at = case when m.status in ('failed', 'retry_loop_failed') then moment end,
-        error_details = case when m.error_class is null then j.error_details else jsonb_build_object(
-            'class', m.error_class, 'message', m.error_message, 'at', moment) end,
+        error_details = case when m.error_class is null then j.error_details else jsonb_strip_nulls(jsonb_build_object(
+            'class', m.error_class, 'sqlstate', _sqlstate_of(m.error_class), 'message', m.error_message,
+            'hint', m.error_hint, 'at', moment)) end,
         output_budget = coalesce(m.output_budget, j.output_budget)
     from unnest(moves) as m
     where j.id = m.job_id;

@@ -33,7 +33,7 @@ create function _catalog()
                    context_window bigint, max_output_tokens bigint, settings jsonb, fallback text,
                    model_concurrency integer, model_requests integer, model_tokens integer,
                    provider_concurrency integer, provider_requests integer, provider_tokens integer, tokenizer text,
-                   factor double precision, samples integer)
+                   factor double precision, samples integer, is_chat boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -44,7 +44,8 @@ begin
                m.context_window::bigint, m.max_output_tokens::bigint,
                coalesce(p.settings -> 'model_defaults', '{}') || m.settings, m.fallback,
                m.max_concurrency, m.requests_per_minute, m.tokens_per_minute,
-               p.max_concurrency, p.requests_per_minute, p.tokens_per_minute, m.tokenizer, r.factor, r.samples
+               p.max_concurrency, p.requests_per_minute, p.tokens_per_minute, m.tokenizer, r.factor, r.samples,
+               m.kind = 'chat'
         from _current_models m
         join _current_providers p on p.name = m.provider
         left join token_ratios r on r.model = m.name

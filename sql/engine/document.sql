@@ -47,7 +47,7 @@ begin
         session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, makes, document_key,
         strategy, lineage_id, reviewer, version, status, continuation_count, target_contribution_id, priority,
         max_retries, is_test_job, queue_position, continue_reason, missing_keys, after_chunk, output_text_id,
-        combine_depth, output_budget)
+        combine_depth, combine_target, combine_limit, output_budget)
     select j.session_id, j.stage_run_id, j.parent_job_id,
            case when a.continue_reason is null then 'render' else j.kind end, j.step_key, j.model, j.group_key,
            j.output_type, j.makes, j.document_key, j.strategy, j.lineage_id, j.reviewer, j.version,
@@ -56,7 +56,8 @@ begin
            j.max_retries, j.is_test_job, greatest(j.queue_position, _claim_position()), a.continue_reason,
            a.missing_keys,
            (select c.chunk_no from contributions c where c.id = a.id and a.continue_reason is not null),
-           continued.output_text_id, continued.combine_depth, continued.output_budget
+           continued.output_text_id, continued.combine_depth, continued.combine_target, continued.combine_limit,
+           continued.output_budget
     from unnest(answers) as a
     join jobs j on j.id = a.job_id
     left join jobs continued on continued.id = j.id and a.continue_reason is not null
@@ -157,63 +158,5 @@ begin
         perform _replace_older(current);
     end if;
     return query select * from unnest(current);
-end
-$$;
-
--- Inserts a combine job for each group of artifacts that do not fit into the prompt of a claimed job. The job waits for
--- them, and then reads their texts in place of the artifacts. False when the claim is no longer the job's.
-create function _combine(job uuid, claim_id bigint, groups jsonb) returns boolean
-    language plpgsql
-    security definer
-    set search_path = pg_catalog, dialectic, pg_temp
-as $$
-declare
-    waiter  jobs;
-    members uuid[];
-    nth     integer := 0;
-    made    uuid;
-    text_id uuid;
-    needed  uuid[] := '{}';
-begin
-    select j.* into waiter from jobs j where j.id = _combine.job and j.claim_id = _combine.claim_id;
-    if not found then
-        return false;
-    end if;
-    for members in select array(select jsonb_array_elements_text(g)::uuid) from jsonb_array_elements(groups) as g loop
-        nth := nth + 1;
-        made := _uuid_v7();
-        text_id := _uuid_v7();
-        insert into jobs (
-            id, session_id, stage_run_id, parent_job_id, kind, step_key, model, group_key, output_type, strategy,
-            lineage_id, reviewer, version, priority, max_retries, is_test_job, queue_position, output_text_id,
-            combine_depth)
-        select made, waiter.session_id, waiter.stage_run_id, waiter.parent_job_id, 'combine', waiter.step_key,
-               waiter.model,
-               -- The job's own id keeps the key unique and short, however deep combine jobs are nested.
-               format('combined:%s', made), 'combined', waiter.strategy, waiter.lineage_id, waiter.reviewer,
-               waiter.version, waiter.priority, waiter.max_retries, waiter.is_test_job,
-               greatest(waiter.queue_position, _claim_position()),
-               text_id, 1 + greatest(max(c.combine_depth), waiter.combine_depth, 0)
-        from _condensed t join jobs c on c.id = t.job_id
-        where t.artifact = any (members);
-        insert into job_inputs (job, position, artifact, role, part, relevance)
-        select made, i.position, i.artifact, i.role, i.part, i.relevance
-        from job_inputs i
-        where i.job = waiter.id and i.artifact = any (members);
-        -- What is sent is what is listed: from now on the condensed text, which will have this id.
-        with replaced as (
-            delete from job_inputs i
-            where i.job = waiter.id and i.artifact = any (members)
-            returning i.position, i.relevance)
-        insert into job_inputs (job, position, artifact, role, relevance)
-        select waiter.id, min(r.position), text_id, 'combined', max(r.relevance) from replaced r;
-        needed := needed || made;
-    end loop;
-    -- Where a combine job waits itself, its text is one level deeper than the texts that it reads.
-    update jobs j
-    set combine_depth = (select 1 + max(c.combine_depth) from jobs c where c.id = any (needed))
-    where j.id = waiter.id and j.kind = 'combine';
-    perform _wait_for(waiter.id, needed);
-    return true;
 end
 $$;

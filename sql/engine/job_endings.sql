@@ -95,11 +95,11 @@ begin
         update jobs p
         set status = 'failed', completed_at = _now(), status_before = null, claim_id = null, claimed_by = null,
             lease_until = null,
-            error_details = jsonb_build_object(
-                'class', failed.error_details -> 'class',
+            error_details = jsonb_strip_nulls(jsonb_build_object(
+                'class', failed.error_details -> 'class', 'sqlstate', failed.error_details -> 'sqlstate',
                 'message', format('step "%s" of model %s failed: %s', failed.step_key, failed.model,
                                   failed.error_details ->> 'message'),
-                'cause_job', failed.id)
+                'hint', failed.error_details -> 'hint', 'cause_job', failed.id))
         from failed
         where p.id = failed.parent_id
           and p.status in ('waiting_for_children', 'waiting_for_prerequisite', 'processing')

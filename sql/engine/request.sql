@@ -10,7 +10,8 @@ create function _request_jobs(job_ids uuid[])
                    iteration integer, step_key text, model text, max_output_tokens bigint, call_no bigint,
                    is_last_attempt boolean, kind text, context_safety double precision, max_ratio double precision,
                    may_continue boolean, makes text, prompt text, chunks text[], fragments integer, gap text,
-                   continue_reason text, missing_keys text[], is_funded boolean, combine_depth integer)
+                   continue_reason text, missing_keys text[], is_funded boolean, target_tokens bigint,
+                   text_limit bigint)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -22,7 +23,7 @@ begin
                    (get_config('tier2_max_ratio') #>> '{}')::double precision as ratio,
                    (get_config('max_continuations') #>> '{}')::integer as continuations)
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model,
-               coalesce(j.output_budget, run.max_output_tokens),
+               coalesce(j.output_budget, j.combine_limit, run.max_output_tokens),
                (select count(*) from model_calls c where c.job_id = j.id) + 1,
                j.attempt_count > 0 and j.attempt_count >= j.max_retries, j.kind, allowed.safety, allowed.ratio,
                run.continue_until_complete and j.continuation_count < allowed.continuations, j.makes,
@@ -34,7 +35,7 @@ begin
                j.continue_reason, j.missing_keys,
                exists (select from wallets w where w.owner = s.owner)
                or exists (select from budgets b where b.session_id = s.id),
-               j.combine_depth
+               j.combine_target, j.combine_limit
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
@@ -52,14 +53,16 @@ end
 $$;
 
 -- What these jobs were planned with, in order.
-create function _request_inputs(job_ids uuid[]) returns table (job_id uuid, artifact uuid, role text, part text)
+create function _request_inputs(job_ids uuid[])
+    returns table (job_id uuid, "position" integer, artifact uuid, role text, part text, relevance double precision,
+                   first_byte integer, end_byte integer)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select i.job, i.artifact, i.role, i.part
+        select i.job, i.position, i.artifact, i.role, i.part, i.relevance, i.first_byte, i.end_byte
         from job_inputs i
         where i.job = any (job_ids)
         order by i.job, i.position;
@@ -69,7 +72,8 @@ $$;
 -- Texts by their ids, each once however many jobs read it.
 create function _request_texts(ids uuid[])
     returns table (id uuid, type text, name text, stage text, author text, reviewer text, about text,
-                   document_key text, content text, has_front_matter boolean, depth integer)
+                   document_key text, content text, has_front_matter boolean, depth integer,
+                   text_limit bigint)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -77,16 +81,19 @@ as $$
 begin
     return query
         select c.id, c.output_type, null::text, c.stage, c.model, c.reviewer, nullif(origin.model, c.model),
-               c.document_key, c.content, false,
-               case c.output_type when 'combined' then (select j.combine_depth from jobs j where j.id = c.job_id) end
-        from contributions c left join jobs origin on origin.id = c.lineage_id and c.lineage_id <> c.job_id
+               c.document_key, c.content, false, combine.combine_depth, combine.combine_limit
+        from contributions c
+        left join jobs origin on origin.id = c.lineage_id and c.lineage_id <> c.job_id
+        left join jobs combine on c.output_type = 'combined' and combine.id = c.job_id
         where c.id = any (ids)
         union all
         select r.id, coalesce(r.output_type, r.resource_type), r.name, r.stage, r.model, r.reviewer,
                nullif(origin.model, r.model), r.document_key, r.content,
-               r.resource_type = 'rendered_document' and r.source_resource_id is not null,
-               case r.output_type when 'combined' then (select j.combine_depth from jobs j where j.id = r.job_id) end
-        from resources r left join jobs origin on origin.id = r.lineage_id
+               r.resource_type = 'rendered_document' and r.source_resource_id is not null, combine.combine_depth,
+               combine.combine_limit
+        from resources r
+        left join jobs origin on origin.id = r.lineage_id
+        left join jobs combine on r.output_type = 'combined' and combine.id = r.job_id
         where r.id = any (ids);
 end
 $$;

@@ -43,6 +43,8 @@ create table jobs (
     missing_keys           text[],
     output_budget          bigint,
     combine_depth          integer,
+    combine_target         bigint,
+    combine_limit          bigint,
     output_text_id         uuid,
     results                jsonb,
     error_details          jsonb,
@@ -78,7 +80,9 @@ comment on column jobs.continue_reason is 'Of a continuation: why the answer is 
 comment on column jobs.missing_keys is 'Of a continuation: the keys that the answer lacks.';
 comment on column jobs.output_budget is
     'The output tokens that the next call may use, when an earlier call used all of its tokens and said nothing.';
-comment on column jobs.combine_depth is 'Of a combine job: how many times the text that it writes was condensed.';
+comment on column jobs.combine_depth is 'Of a combine job: in how many rounds the text that it writes was condensed.';
+comment on column jobs.combine_target is 'Of a combine job: the tokens that its text should have.';
+comment on column jobs.combine_limit is 'Of a combine job: the tokens that its text may have, over all its calls.';
 comment on column jobs.output_text_id is
     'Of a combine job: the id that its text will have. The job that reads the text already lists it.';
 comment on column jobs.error_class is 'The class of the last error, as in error_details.';
@@ -146,8 +150,14 @@ create table job_inputs (
     role      text    not null,
     part      text,
     relevance double precision not null check (relevance between 0 and 1),
-    primary key (job, position)
+    first_byte integer check (first_byte >= 0),
+    end_byte   integer check (end_byte > first_byte),
+    primary key (job, position),
+    check ((first_byte is null) = (end_byte is null))
 );
+comment on column job_inputs.first_byte is
+    'Of an input that is read in parts: where the part begins in what would be read otherwise, in bytes from 0.';
+comment on column job_inputs.end_byte is 'Where the part ends: the byte behind it.';
 comment on column job_inputs.part is 'A JSON pointer to what is read of the artifact; all of it without one.';
 comment on table job_inputs is
     'What each job was planned with, and so exactly what is sent; an artifact is a contribution or a resource.';

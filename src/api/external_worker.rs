@@ -8,7 +8,7 @@ use crate::error::{Error, Problem};
 use crate::store::claim::{self, Claim};
 use crate::store::reply::{self, CallEnd, Reply};
 use crate::store::request::{self, Draft};
-use crate::store::{catalog, document, opening, partial, sent_prompt, settlement};
+use crate::store::{catalog, combine, document, opening, partial, sent_prompt, settlement};
 use crate::worker::admission::{Admissions, News};
 use crate::worker::prepare::{self, Preparing};
 use dialectic_core::answer::{Budget, Wanted, verdict};
@@ -68,12 +68,13 @@ pub(crate) fn _open_request(job: Uuid, claim_id: i64) -> Result<Option<JsonB>, E
     let prepared = match render_job_prompt(source, &limits) {
         RenderedPrompt::Ready { messages, json, tokens } => preparing.end(messages, json, tokens),
         RenderedPrompt::TooLong(groups) => {
-            request::combine(&claim, &preparing.groups(&groups))?;
+            combine::combine(&claim, &preparing.combine_jobs(&groups))?;
             return Ok(None);
         }
         RenderedPrompt::WindowFull => {
-            return Err(no_request(job, "the window of the model has no room to go on in"));
+            return Err(no_request(job, "there is no room to go on in"));
         }
+        RenderedPrompt::Overflow(overflow) => return Err(no_request(job, &overflow.to_string())),
         RenderedPrompt::Failed(_, reason) => return Err(no_request(job, &reason)),
     };
     let opened = opening::open(&[prepared.opening(&claim, is_limited)])?;

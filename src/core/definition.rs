@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// The template that has documents condensed.
 const COMBINE: &str = "tier2_document_combiner";
+/// The type of a condensed text.
+const COMBINED: &str = "combined";
 
 /// A process, its stages, templates and overlays.
 #[derive(Debug)]
@@ -80,6 +82,8 @@ pub struct Turn {
     pub model: String,
     /// Whether its documents are only to be condensed, for another job of the step.
     pub is_combine: bool,
+    /// Of a combine job: the tokens that its text should have.
+    pub target_tokens: Option<u64>,
     /// What the user asked for.
     pub original_user_request: Arc<str>,
     /// What it was planned with, in order.
@@ -198,7 +202,7 @@ impl Definition {
         let mut values = self.stage_values(stage, turn.iteration, &turn.original_user_request);
         values.insert("model".into(), json!(turn.model));
         let (output_type, name) = match turn.is_combine {
-            true => ("combined", format!("Condensed documents for {}", step.name)),
+            true => (COMBINED, format!("Condensed documents for {}", step.name)),
             false => (step.output_type.as_str(), step.name.clone()),
         };
         let document_key = step.document_key.as_ref().filter(|_| !turn.is_combine);
@@ -210,6 +214,7 @@ impl Definition {
         let keys = if turn.is_combine { Vec::new() } else { step.content_keys() };
         values.insert("content_keys".into(), json!(keys));
         values.insert("content_to_include".into(), json!(shape));
+        values.insert("target_words".into(), json!(turn.target_tokens.map(words)));
         let header = turn.header();
         values.insert("header_context".into(), json!(header.map(|header| &*header.content)));
         let material =
@@ -260,7 +265,37 @@ impl Turn {
     }
 }
 
+/// The words that so many tokens are, about.
+fn words(tokens: u64) -> u64 {
+    (tokens * 3 / 4).max(1)
+}
+
 impl Document {
+    /// A condensed text that is not written yet, as the job of this turn will read it.
+    pub(crate) fn condensed(turn: &Turn) -> Self {
+        Self {
+            r#type: COMBINED.to_owned(),
+            role: COMBINED.to_owned(),
+            name: None,
+            stage: Some(turn.stage.clone()),
+            author: Some(turn.model.clone()),
+            reviewer: None,
+            about: None,
+            document_key: None,
+            content: "".into(),
+        }
+    }
+
+    /// What a user knows it by: its file name, else its document key or type, with its author.
+    pub fn label(&self) -> String {
+        let kind = self.document_key.as_ref().unwrap_or(&self.r#type);
+        match (&self.name, &self.author) {
+            (Some(name), _) => name.clone(),
+            (None, Some(author)) => format!("{kind} by {author}"),
+            (None, None) => kind.clone(),
+        }
+    }
+
     fn values(&self) -> Value {
         json!({
             "type": self.r#type, "role": self.role, "name": self.name, "stage": self.stage, "author": self.author,

@@ -1,9 +1,9 @@
 //! Decides the messages of a job's call, and whether they fit the context window of the model.
 //!
-//! A prompt that does not fit is answered with the groups of documents to condense first. Never reads a definition and
-//! never stores a prompt: both come in and go out as values.
+//! A prompt that does not fit is answered with the groups of documents to condense first, or with what is too large.
+//! Never reads a definition and never stores a prompt: both come in and go out as values.
 
-use crate::context::{Window, groups, measure_pieces};
+use crate::context::{Decision, Group, InputFacts, Overflow, Window, fit};
 use crate::definition::{Continuing, Definition, Turn};
 use crate::prompt::{Message, PromptError};
 use crate::provider::Class;
@@ -26,8 +26,10 @@ pub enum PromptSource {
 pub struct PromptLimits {
     /// The context window of the model.
     pub window: Window,
-    /// How often each of its documents was condensed, in their order.
-    pub depths: Vec<u32>,
+    /// What is known of its documents, in their order.
+    pub inputs: Vec<InputFacts>,
+    /// Whether the text of a combine job has used up its limit: nothing more of it is asked for.
+    pub is_spent: bool,
     /// How tokens are counted.
     pub measure: Measure,
     /// Whether tokens are counted even where the length in bytes shows that the prompt fits.
@@ -46,10 +48,12 @@ pub enum RenderedPrompt {
         /// The tokens of all messages; 0 where they were not counted.
         tokens: u64,
     },
-    /// The window has no room for a continuation.
+    /// The window, or the limit of a condensed text, has no room for a continuation.
     WindowFull,
     /// It does not fit: these groups of its documents, by position, are to be condensed first.
-    TooLong(Vec<Vec<usize>>),
+    TooLong(Vec<Group>),
+    /// It does not fit, and cannot be made to.
+    Overflow(Overflow),
     /// There is no prompt.
     Failed(Class, String),
 }
@@ -70,7 +74,7 @@ pub fn render_job_prompt(source: PromptSource, limits: &PromptLimits) -> Rendere
     };
     // A token has at least one byte, so a prompt with fewer bytes than the limit fits without counting.
     let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
-    if bytes as u64 <= limits.window.limit() && !limits.is_counted {
+    if bytes as u64 <= limits.window.limit() && !limits.is_counted && !limits.is_spent {
         return RenderedPrompt::Ready { messages, json, tokens: 0 };
     }
     let tokens = limits.measure.counted(&messages);
@@ -80,23 +84,18 @@ pub fn render_job_prompt(source: PromptSource, limits: &PromptLimits) -> Rendere
         false => total <= limits.window.limit(),
     };
     match turn {
+        _ if is_continuation && (!fits || limits.is_spent) => RenderedPrompt::WindowFull,
         _ if fits => RenderedPrompt::Ready { messages, json, tokens },
-        _ if is_continuation => RenderedPrompt::WindowFull,
-        turn => condensed(turn.as_ref().map(|(definition, turn)| (&**definition, &**turn)), total, limits),
-    }
-}
-
-/// The groups to condense of a prompt that does not fit; a saved prompt has no documents to condense.
-fn condensed(turn: Option<(&Definition, &Turn)>, total: u64, limits: &PromptLimits) -> RenderedPrompt {
-    let measured =
-        turn.map(|(definition, turn)| measure_pieces(definition, turn, &limits.depths, &limits.measure)).transpose();
-    let (frame, pieces) = match measured {
-        Ok(measured) => measured.unwrap_or_default(),
-        Err(problem) => return RenderedPrompt::Failed(Class::Permanent, problem.to_string()),
-    };
-    match groups(total, frame, &pieces, &limits.window) {
-        Ok(groups) => RenderedPrompt::TooLong(groups),
-        Err(overflow) => RenderedPrompt::Failed(Class::ContextWindow, overflow.to_string()),
+        Some((definition, turn)) => {
+            match fit(&definition, &turn, &limits.inputs, total, (&limits.measure, &limits.window)) {
+                Ok(Decision::Fits) => RenderedPrompt::Ready { messages, json, tokens },
+                Ok(Decision::Combine(groups)) => RenderedPrompt::TooLong(groups),
+                // Retrieval begins here, once there is any.
+                Ok(Decision::Retrieve(overflow) | Decision::TooLarge(overflow)) => RenderedPrompt::Overflow(overflow),
+                Err(problem) => RenderedPrompt::Failed(Class::Permanent, problem.to_string()),
+            }
+        }
+        None => RenderedPrompt::Overflow(Overflow::stored(total, &limits.window)),
     }
 }
 

@@ -62,6 +62,15 @@ pub fn split(text: &str, limit: u64, sections: Sections, count: &dyn Fn(&str) ->
     ranges.into_iter().map(|range| cutter.part(range)).collect()
 }
 
+/// A range of a text as [`Part::text`] gives it: with the head of the table or the first line of the fence that it
+/// begins in, and with its fence closed. A range that does not lie on characters is moved to those before it.
+pub fn excerpt(text: &str, range: Range<usize>) -> String {
+    let place = |at: usize| text.floor_char_boundary(at.min(text.len()));
+    let range = place(range.start)..place(range.end.max(range.start));
+    let cutter = Cutter { outline: Outline::read(text), limit: u64::MAX, sections: Sections::Joined, count: &|_| 0 };
+    cutter.part(range).text(text)
+}
+
 struct Cutter<'a> {
     outline: Outline<'a>,
     limit: u64,

@@ -16,7 +16,7 @@ const CATALOG: &str = "select model, provider, api, base_url, manner, secret, ap
      max_output_tokens, settings, \
      fallback, model_concurrency, model_requests, model_tokens, provider_concurrency, provider_requests, \
      provider_tokens, tokenizer, \
-     factor, samples \
+     factor, samples, is_chat \
      from dialectic._catalog()";
 const LEARN: &str = "select dialectic._learn_ratios($1, $2, $3)";
 const COOLDOWNS: &str = "select provider, model, seconds, is_paused, has_open_circuit from dialectic._cooldowns()";
@@ -29,6 +29,8 @@ pub(crate) struct Model {
     pub(crate) name: String,
     pub(crate) provider: Arc<Provider>,
     pub(crate) api_model: String,
+    /// Whether it answers; otherwise it embeds texts.
+    pub(crate) is_chat: bool,
     pub(crate) context_window: u64,
     pub(crate) max_output_tokens: u64,
     pub(crate) settings: serde_json::Value,
@@ -104,6 +106,7 @@ pub(crate) fn read() -> Result<Catalog, Error> {
             provider,
             measure: Measure::new(row.get("tokenizer")?, &api_model, learned),
             api_model,
+            is_chat: row.get("is_chat")?,
             context_window: u64::try_from(row.get::<i64>("context_window")?).unwrap_or(0),
             max_output_tokens: u64::try_from(row.get::<i64>("max_output_tokens")?).unwrap_or(0),
             settings: row.get::<JsonB>("settings")?.0,

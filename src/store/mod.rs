@@ -3,6 +3,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod claim;
+pub(crate) mod combine;
 mod composite;
 pub(crate) mod definition;
 pub(crate) mod document;

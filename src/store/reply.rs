@@ -77,6 +77,8 @@ pub(crate) enum ReplyResult {
     Failed {
         class: Class,
         message: String,
+        /// What the user can do.
+        hint: Option<String>,
         /// Whether a repetition cannot help.
         is_final: bool,
     },
@@ -87,8 +89,14 @@ pub(crate) enum ReplyResult {
 impl Reply {
     /// A failure without a call.
     pub(crate) fn failed(class: Class, message: String) -> Self {
-        let result = ReplyResult::Failed { class, message: storable(message), is_final: false };
+        let result = ReplyResult::Failed { class, message: storable(message), hint: None, is_final: false };
         Reply { end: CallEnd::default(), result }
+    }
+
+    /// A prompt that does not fit the window, without a call; and what would help.
+    pub(crate) fn too_large(message: String, hint: String) -> Self {
+        let (class, message, hint) = (Class::ContextWindow, storable(message), Some(storable(hint)));
+        Reply { end: CallEnd::default(), result: ReplyResult::Failed { class, message, hint, is_final: true } }
     }
 
     /// A job that goes back to the queue without a call.
@@ -106,8 +114,8 @@ impl Reply {
         let is_broken = end.finish_reason == Some(FinishReason::Error);
         let result = match ReplyResult::of(Some(text), verdict) {
             // It broke off as a connection does: the next call continues what it streamed.
-            ReplyResult::Failed { message, is_final, .. } if is_broken => {
-                ReplyResult::Failed { class: Class::Transient, message, is_final }
+            ReplyResult::Failed { message, hint, is_final, .. } if is_broken => {
+                ReplyResult::Failed { class: Class::Transient, message, hint, is_final }
             }
             result => result,
         };
@@ -150,7 +158,7 @@ impl ReplyResult {
             Verdict::Continue(why) => ReplyResult::Continued { text: text.unwrap_or_default(), why },
             Verdict::Starved { budget } => ReplyResult::Starved { budget },
             Verdict::Refused { reason, is_final } => {
-                ReplyResult::Failed { class: Class::Content, message: storable(reason), is_final }
+                ReplyResult::Failed { class: Class::Content, message: storable(reason), hint: None, is_final }
             }
         }
     }

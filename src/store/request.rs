@@ -5,24 +5,27 @@ use crate::error::{Error, Problem};
 use crate::store::claim::{Claim, Read, Work};
 use crate::store::definition::definition;
 use dialectic_core::answer::Why;
-use dialectic_core::context::StageLimits;
+use dialectic_core::context::{InputFacts, StageLimits};
 use dialectic_core::definition::{Definition, Document, Turn};
 use dialectic_core::json;
 use dialectic_core::render::body;
-use pgrx::{JsonB, Uuid};
+use dialectic_core::structure;
+use dialectic_core::tokens::Measure;
+use pgrx::Uuid;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_id, stage, iteration, step_key, model, \
      max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, \
      chunks, fragments, gap, continue_reason, \
-     missing_keys, is_funded, combine_depth from dialectic._request_jobs($1)";
-const INPUTS: &str = "select job_id, artifact, role, part from dialectic._request_inputs($1)";
+     missing_keys, is_funded, target_tokens, text_limit from dialectic._request_jobs($1)";
+const INPUTS: &str = "select job_id, position, artifact, role, part, relevance, first_byte, end_byte \
+     from dialectic._request_inputs($1)";
 const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, \
-     depth \
+     depth, text_limit \
      from dialectic._request_texts($1)";
 const PROMPTS: &str = "select project_id, content from dialectic._request_prompts($1)";
-const COMBINE: &str = "select dialectic._combine($1, $2, $3)";
 
 /// A claimed job on its way to becoming a request.
 #[derive(Debug)]
@@ -45,8 +48,22 @@ pub(crate) struct Draft {
     pub(crate) is_funded: bool,
     /// What was written before of its answer.
     pub(crate) chain: Chain,
-    /// The artifacts of its documents, and how often each was condensed.
-    pub(crate) artifacts: Vec<(Uuid, u32)>,
+    /// Of a combine job: the tokens that its text may have, over all its calls.
+    pub(crate) text_limit: Option<u64>,
+    /// The positions of its inputs, with what is known of each besides its text.
+    pub(crate) inputs: Vec<(i32, InputFacts)>,
+}
+
+impl Draft {
+    /// Limits the next call of a combine job to what its text may still have; whether that is next to nothing. A budget
+    /// that was raised, because an earlier call had no tokens left to say anything, stays.
+    pub(crate) fn limit_text(&mut self, measure: &Measure) -> bool {
+        let Some(limit) = self.text_limit else { return false };
+        let written: u64 = self.chain.chunks.iter().map(|chunk| measure.text(chunk)).sum();
+        let left = limit.saturating_sub(written);
+        self.limits.output = self.limits.output.map(|output| if output > limit { output } else { left.max(1) });
+        left < limit.div_ceil(16)
+    }
 }
 
 /// What was written before of an answer.
@@ -82,6 +99,18 @@ struct Text {
     document_key: Option<String>,
     content: Arc<str>,
     depth: u32,
+    text_limit: Option<u64>,
+}
+
+/// What a job reads.
+struct Input {
+    job: Uuid,
+    position: i32,
+    artifact: Uuid,
+    role: String,
+    part: Option<String>,
+    relevance: f64,
+    range: Option<Range<usize>>,
 }
 
 struct Row {
@@ -89,8 +118,6 @@ struct Row {
     draft: Result<Draft, Problem>,
     project: Uuid,
     has_prompt: bool,
-    /// The depth of a combine job.
-    depth: u32,
 }
 
 /// Reads all that the requests of these claimed jobs are made from; every text once, however many jobs read it. A job
@@ -103,33 +130,36 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
     let unsaved: Vec<Uuid> = rows.iter().filter(|row| !row.has_prompt).map(|row| row.claim.job).collect();
     let projects: HashSet<Uuid> = rows.iter().filter(|row| !row.has_prompt).map(|row| row.project).collect();
     let inputs = query(INPUTS, &[unsaved.into()], |row| {
-        Ok((
-            row.get::<Uuid>("job_id")?,
-            row.get::<Uuid>("artifact")?,
-            row.get::<String>("role")?,
-            row.nullable::<String>("part")?,
-        ))
+        let byte = |column| Ok::<_, Error>(row.nullable::<i32>(column)?.and_then(|byte| usize::try_from(byte).ok()));
+        Ok(Input {
+            job: row.get("job_id")?,
+            position: row.get("position")?,
+            artifact: row.get("artifact")?,
+            role: row.get("role")?,
+            part: row.nullable("part")?,
+            relevance: row.get("relevance")?,
+            range: byte("first_byte")?.zip(byte("end_byte")?).map(|(first, end)| first..end),
+        })
     })?;
-    let texts = read_texts(inputs.iter().map(|(_, artifact, ..)| *artifact).collect())?;
+    let texts = read_texts(inputs.iter().map(|input| input.artifact).collect())?;
     let prompts: HashMap<Uuid, Arc<str>> = query(PROMPTS, &[projects.into_iter().collect::<Vec<_>>().into()], |row| {
         Ok((row.get::<Uuid>("project_id")?, row.get::<&str>("content")?.into()))
     })?
     .into_iter()
     .collect();
     let mut documents: HashMap<Uuid, Vec<Document>> = HashMap::new();
-    let mut artifacts: HashMap<Uuid, Vec<(Uuid, u32)>> = HashMap::new();
-    for (job, artifact, role, part) in inputs {
-        if let Some(text) = texts.get(&artifact) {
-            documents.entry(job).or_default().push(text.as_document(role, part.as_deref()));
-            artifacts.entry(job).or_default().push((artifact, text.depth));
+    let mut facts: HashMap<Uuid, Vec<(i32, InputFacts)>> = HashMap::new();
+    for input in inputs {
+        if let Some(text) = texts.get(&input.artifact) {
+            let known = InputFacts { relevance: input.relevance, depth: text.depth, most: text.text_limit };
+            facts.entry(input.job).or_default().push((input.position, known));
+            documents.entry(input.job).or_default().push(text.as_document(input));
         }
     }
     for row in &mut rows {
         let Ok(draft) = &mut row.draft else { continue };
         draft.turn.documents = documents.remove(&row.claim.job).unwrap_or_default();
-        draft.artifacts = artifacts.remove(&row.claim.job).unwrap_or_default();
-        // What a combine job has condensed for itself is deeper than the job, so nesting ends.
-        draft.artifacts.iter_mut().for_each(|(_, depth)| *depth = row.depth.max(*depth));
+        draft.inputs = facts.remove(&row.claim.job).unwrap_or_default();
         if let Some(prompt) = prompts.get(&row.project) {
             draft.turn.original_user_request = Arc::clone(prompt);
         }
@@ -151,6 +181,7 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
             step_key: row.get("step_key")?,
             model: row.get("model")?,
             is_combine: row.get::<&str>("kind")? == "combine",
+            target_tokens: row.nullable::<i64>("target_tokens")?.map(i64::unsigned_abs),
             original_user_request: Arc::clone(&nothing),
             documents: Vec::new(),
         };
@@ -176,13 +207,13 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                 row.nullable::<String>("prompt")?,
                 chain,
                 row.get::<bool>("is_funded")?,
-                row.nullable::<i32>("combine_depth")?.unwrap_or(0).unsigned_abs(),
+                row.nullable::<i64>("text_limit")?.map(i64::unsigned_abs),
             ),
         ))
     })?;
     rows.into_iter()
         .map(|((job, id, session, project), (definition_id, turn, limits, is_last_attempt, call_no), rest)| {
-            let (may_continue, is_header, saved, chain, is_funded, depth) = rest;
+            let (may_continue, is_header, saved, chain, is_funded, text_limit) = rest;
             let claim = Claim { job, id, session, work: Work::Call };
             let has_prompt = saved.is_some();
             let draft = readable(definition(&definition_id))?.map(|definition| Draft {
@@ -197,9 +228,10 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                 is_header,
                 is_funded,
                 chain,
-                artifacts: Vec::new(),
+                text_limit,
+                inputs: Vec::new(),
             });
-            Ok(Row { claim, draft, project, has_prompt, depth })
+            Ok(Row { claim, draft, project, has_prompt })
         })
         .collect()
 }
@@ -220,6 +252,7 @@ fn read_texts(ids: HashSet<Uuid>) -> Result<HashMap<Uuid, Text>, Error> {
                 false => row.get::<&str>("content")?.into(),
             },
             depth: row.nullable::<i32>("depth")?.unwrap_or(0).unsigned_abs(),
+            text_limit: row.nullable::<i64>("text_limit")?.map(i64::unsigned_abs),
         };
         Ok((row.get::<Uuid>("id")?, text))
     })?;
@@ -227,29 +260,26 @@ fn read_texts(ids: HashSet<Uuid>) -> Result<HashMap<Uuid, Text>, Error> {
 }
 
 impl Text {
-    fn as_document(&self, role: String, part: Option<&str>) -> Document {
+    fn as_document(&self, input: Input) -> Document {
+        let whole = match &input.part {
+            Some(part) => json::part(&self.content, part).into(),
+            None => Arc::clone(&self.content),
+        };
         Document {
             r#type: self.r#type.clone(),
-            role,
+            role: input.role,
             name: self.name.clone(),
             stage: self.stage.clone(),
             author: self.author.clone(),
             reviewer: self.reviewer.clone(),
             about: self.about.clone(),
             document_key: self.document_key.clone(),
-            content: match part {
-                Some(part) => json::part(&self.content, part).into(),
-                None => Arc::clone(&self.content),
+            content: match input.range {
+                Some(range) => structure::excerpt(&whole, range).into(),
+                None => whole,
             },
         }
     }
-}
-
-/// Has these groups of documents of a claimed job condensed before it is asked.
-pub(crate) fn combine(claim: &Claim, groups: &[Vec<Uuid>]) -> Result<(), Error> {
-    let groups: Vec<Vec<String>> = groups.iter().map(|group| group.iter().map(Uuid::to_string).collect()).collect();
-    let args = [claim.job.into(), claim.id.into(), JsonB(serde_json::json!(groups)).into()];
-    query(COMBINE, &args, |_| Ok(())).map(drop)
 }
 
 /// A prompt that is to be saved.

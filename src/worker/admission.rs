@@ -141,6 +141,11 @@ impl Admissions {
         self.learned.clear();
     }
 
+    /// All models that answer.
+    pub(crate) fn models(&self) -> impl Iterator<Item = &Model> {
+        self.catalog.models.values().map(Arc::as_ref).filter(|model| model.is_chat)
+    }
+
     /// The model that is called for a job of this model: itself, or its fallback.
     pub(crate) fn answering(&self, name: &str, is_last_attempt: bool) -> Option<&Arc<Model>> {
         let model = self.catalog.models.get(name)?;

@@ -6,6 +6,7 @@
 use crate::error::Problem;
 use crate::store::catalog::Model;
 use crate::store::claim::{Claim, Work};
+use crate::store::combine::Combine;
 use crate::store::reply::Reply;
 use crate::worker::prepare::{Admission, Prepared, Preparing};
 use dialectic_core::limits::Ticket;
@@ -29,7 +30,7 @@ pub(crate) enum Place {
     /// A thread renders and counts its prompt.
     Preparing(Box<Preparing>),
     /// Its documents do not fit: these groups are condensed first.
-    Oversized(Vec<Vec<Uuid>>),
+    Oversized(Vec<Combine>),
     /// Its request is complete and waits for its provider, for money, or for a thread.
     Prepared(Box<Prepared>),
     /// A thread calls its model.

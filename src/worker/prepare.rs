@@ -5,10 +5,12 @@
 
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
+use crate::store::combine::Combine;
 use crate::store::opening::Opening;
 use crate::store::request::{Draft, Saving};
+use crate::worker::admission::Admissions;
 use dialectic_core::answer::{Budget, Verdict, Wanted, Why, assembled};
-use dialectic_core::context::Window;
+use dialectic_core::context::{Candidate, Group, Overflow, StageLimits, Window};
 use dialectic_core::definition::Continuing;
 use dialectic_core::job_prompt::{PromptLimits, PromptSource};
 use dialectic_core::limits::Ticket;
@@ -16,7 +18,6 @@ use dialectic_core::prompt::Message;
 use dialectic_core::provider::Request;
 use dialectic_core::recipe::Makes;
 use dialectic_core::tokens::Measure;
-use pgrx::Uuid;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ pub(crate) struct Preparing {
     content: Option<Value>,
     is_saved: bool,
     goes_on: bool,
-    artifacts: Vec<Uuid>,
+    limits: StageLimits,
+    /// The positions of its inputs, in the order of its documents.
+    positions: Vec<i32>,
 }
 
 /// A job whose request is complete.
@@ -94,7 +97,7 @@ fn part(shape: &Value, missing: &[String]) -> Value {
 impl Preparing {
     /// Begins with what was read and the model to call; the reason when what an answer continues is missing.
     pub(crate) fn begin(
-        draft: Draft,
+        mut draft: Draft,
         asked: (Arc<Model>, Measure),
     ) -> Result<(Preparing, PromptSource, PromptLimits), String> {
         let claim = draft.claim;
@@ -102,7 +105,9 @@ impl Preparing {
         if let Some(gap) = draft.chain.gap {
             return Err(format!("cannot continue the answer: {gap} is missing"));
         }
-        let window = draft.limits.window(model.context_window, model.max_output_tokens);
+        let is_spent = draft.limit_text(&measure);
+        let stage = draft.limits;
+        let window = stage.window(model.context_window, model.max_output_tokens);
         let wanted = wanted(&draft, Budget { asked: window.output, most: model.max_output_tokens });
         let content = match &draft.chain.why {
             // A model without a provider is told in the prompt alone.
@@ -112,9 +117,9 @@ impl Preparing {
             // What goes on in the middle of an object is none itself.
             Some(_) => None,
         };
-        let (artifacts, depths) = draft.artifacts.into_iter().unzip();
+        let (positions, inputs) = draft.inputs.into_iter().unzip();
         let is_counted = model.is_counted() || draft.is_funded || measure.learns_from(claim.id.unsigned_abs());
-        let limits = PromptLimits { window, depths, measure, is_counted };
+        let limits = PromptLimits { window, inputs, is_spent, measure, is_counted };
         let goes_on = draft.chain.why.is_some();
         let is_saved = draft.saved.is_some() && !goes_on;
         let (shape, document_key) = (wanted.shape.clone(), wanted.document_key.clone());
@@ -130,21 +135,40 @@ impl Preparing {
             (None, Some(_)) => return Err("cannot continue the answer: its prompt is missing".to_owned()),
             (None, None) => PromptSource::New(draft.definition, Box::new(draft.turn)),
         };
-        let preparing =
-            Preparing { model, measure, window, call_no: draft.call_no, wanted, content, is_saved, goes_on, artifacts };
+        let preparing = Preparing {
+            model,
+            measure,
+            window,
+            call_no: draft.call_no,
+            wanted,
+            content,
+            is_saved,
+            goes_on,
+            limits: stage,
+            positions,
+        };
         Ok((preparing, source, limits))
     }
 
-    /// The artifacts of groups that are given by position.
-    pub(crate) fn groups(&self, groups: &[Vec<usize>]) -> Vec<Vec<Uuid>> {
-        let artifact = |at: &usize| self.artifacts.get(*at).copied();
-        groups.iter().map(|group| group.iter().filter_map(artifact).collect()).collect()
+    /// The combine jobs of groups of its documents.
+    pub(crate) fn combine_jobs(&self, groups: &[Group]) -> Vec<Combine> {
+        groups.iter().map(|group| Combine::new(group, &self.positions)).collect()
+    }
+
+    /// What would help against a prompt that is too large.
+    pub(crate) fn hint<'a>(&self, overflow: &Overflow, admissions: &'a Admissions) -> String {
+        let candidate = |model: &'a Model| Candidate {
+            name: &model.name,
+            window: self.limits.window(model.context_window, model.max_output_tokens),
+            measure: admissions.measure(model),
+        };
+        overflow.hint(&self.measure, admissions.models().map(candidate))
     }
 
     /// Ends without a call, because the window has no room for a continuation: the document is assembled from what
     /// there is.
     pub(crate) fn end_without_call(&self) -> Verdict {
-        assembled(&self.wanted, "the window of the model has no room to go on in")
+        assembled(&self.wanted, "there is no room to go on in")
     }
 
     /// Ends with the messages, the JSON that is saved of them and how many tokens they have, where that was counted.

@@ -67,7 +67,7 @@ fn combiner() -> Vec<Message> {
     let values = json!({
         "original_user_request": request("essay"), "process": "essay", "domain": "general", "iteration": 1, "model": MODEL,
         "stage": {"slug": "synthesis", "display_name": "Refinement"}, "overlay": texts, "content_keys": [],
-        "content_to_include": null, "header_context": null,
+        "content_to_include": null, "header_context": null, "target_words": 1200,
         "step": {"key": "combine", "name": "combine", "output_type": "combined", "document_key": null},
         "documents": [document("thesis", "sim-a", "Open on Sundays."), document("antithesis", "sim-b", "Not yet.")],
     });

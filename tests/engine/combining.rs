@@ -147,3 +147,63 @@ fn condensed_texts_that_are_cut_off_are_continued_and_condensing_ends_all_the_sa
     assert_eq!(one::<i64>(&mut client, told, &[&session]), 0, "nobody is told of what is nobody's document");
     assert_sound(&mut client);
 }
+
+#[test]
+fn every_fact_of_thirty_documents_is_in_the_condensed_texts() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session = gathered_facts(&mut client, 200, 30);
+    work(&mut client);
+    let combined = "select count(*) from dialectic.jobs where session_id = $1 and kind = 'combine'";
+    assert!(one::<i64>(&mut client, combined, &[&session]) > 1, "documents were condensed");
+    for output_type in ["combined", "gathered"] {
+        let texts: Vec<String> = column(
+            &mut client,
+            "select content from dialectic.contributions where session_id = $1 and output_type = $2",
+            &[&session, &output_type],
+        );
+        // A text that is cut off goes on in the next chunk.
+        let text = texts.concat();
+        let lost: Vec<i32> = (1..=200).filter(|n| !text.contains(&format!("{}\n", fact(*n)))).collect();
+        assert_eq!(lost, Vec::<i32>::new(), "facts that the {output_type} texts lack");
+    }
+    assert_sound(&mut client);
+}
+
+fn fact(n: i32) -> String {
+    format!("FACT-{n}: pump {n} was serviced on day {} of the year", n * 7 % 365)
+}
+
+/// A session over so many documents that share these facts and say much else, twice the window in all.
+fn gathered_facts(client: &mut Client, facts: i32, documents: i32) -> Uuid {
+    client
+        .batch_execute(
+            "select dialectic.set_prompt('facts_seed', 'Brief.'); \
+             select dialectic.set_prompt('facts_all', '{% block user %}{% include \"shared_documents\" %}\
+             {% include \"shared_request\" %}{% endblock %}')",
+        )
+        .expect("prompts");
+    let stages = json!([{"slug": "only", "seed_prompt_template": "facts_seed", "recipe": {"steps": [
+        {"key": "gather", "job_type": "execute", "prompt_template_name": "facts_all",
+         "granularity_strategy": "all_to_one", "inputs_required": [{"type": "general_resource", "multiple": true}],
+         "output_type": "gathered", "document_key": "gathered"}]}}]);
+    client.execute("select dialectic.define_process('facts', $1)", &[&stages]).expect("a process");
+    client
+        .execute(
+            "select dialectic.add_model('faithful', 'simulator', settings => '{\"echo_facts\": true}', \
+             context_window => 16000, max_output_tokens => 4000)",
+            &[],
+        )
+        .expect("a model");
+    let project: Uuid = one(client, "select dialectic.create_project('Facts', 'Sum up.', process => 'facts')", &[]);
+    for document in 0..documents {
+        let own = (1..=facts).filter(|n| n % documents == document);
+        let text: String = own.map(|n| format!("{}\n\n{}\n\n", fact(n), "As is well known. ".repeat(22))).collect();
+        client
+            .execute("select dialectic.add_resource($1, $2, $3)", &[&project, &format!("log {document}"), &text])
+            .expect("a text");
+    }
+    let session: Uuid = one(client, "select dialectic.start_session($1, '{faithful}')", &[&project]);
+    client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
+    session
+}

@@ -176,7 +176,7 @@ fn what_it_takes_to_condense_texts_that_do_not_fit_is_foretold_too() {
     let session = start(&mut client, "decision", &["narrow"], "What shall the workshop buy?", &texts);
     foretold(&mut client, "decision in a small window", session, 10.0);
     let condensed = "select count(*) from dialectic.jobs where session_id = $1 and kind = 'combine'";
-    assert!(one::<i64>(&mut client, condensed, &[&session]) > 1);
+    assert!(one::<i64>(&mut client, condensed, &[&session]) > 0);
 }
 
 #[test]

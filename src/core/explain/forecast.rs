@@ -9,12 +9,13 @@
 //! is added; where an answer is longer than a call may write, the calls that go on with it. Never asks a model, never
 //! counts a call that repeats a failed one or mends an answer.
 
+mod condensing;
 mod reading;
 
-use super::ground::{Given, Ground, Model, Past, Tier, Tokens};
+use super::ground::{Given, Ground, Model, Past, Tokens};
 use super::library::Library;
 use super::{StagePlan, renamed};
-use crate::context::{Piece, SEAM, StageLimits, Window, groups, may_shrink, most_groups};
+use crate::context::{SEAM, StageLimits, most_groups};
 use crate::definition::Manuscript;
 use crate::id::Id;
 use crate::json;
@@ -23,7 +24,8 @@ use crate::prompt::Message;
 use crate::provider::expected::{Asked, expected};
 use crate::recipe::{Makes, Step};
 use crate::render::{FrontMatter, body};
-use reading::{Reading, Template};
+use condensing::{Condensed, Foreseen};
+use reading::Template;
 use std::collections::HashMap;
 
 /// So many prompts of a step are rendered that read equally many texts; the others are like them.
@@ -79,16 +81,8 @@ struct Sample {
     chunks: u64,
     /// How often each text stands in the prompt, the request last.
     times: Vec<u64>,
-    /// What it takes to have those texts condensed, where they do not fit.
+    /// How those texts are made to fit, where they do not.
     condensed: Option<Condensed>,
-}
-
-/// The tokens of calls that condense texts for another, and how many less that one reads then.
-#[derive(Clone, Copy, Default)]
-struct Condensed {
-    input: u64,
-    output: u64,
-    less: u64,
 }
 
 /// What is known of an answer.
@@ -206,38 +200,27 @@ impl<'a> Desk<'a> {
         let mut most_input = measure.worst(most_read);
         let mut most_condensed = match most_input > window.limit() {
             true => {
-                let (frame, added) = self.combine_frame(call, &texts);
-                let tags = measure.worst(added.iter().sum());
-                let documents = texts.iter().filter(|text| may_shrink(&text.source.r#type)).count() as u64;
-                let (groups, input) = most_groups(most_input, measure.worst(frame), tags, documents, &window);
-                Condensed { input, output: groups * most_output, less: 0 }
+                let (frame, around) = self.combine_frame(call, &texts);
+                let tags = measure.worst(around.iter().sum());
+                let (input, output) = most_groups(most_input, measure.worst(frame), tags, &window);
+                Condensed { input, output, ..Condensed::default() }
             }
             false => Condensed::default(),
         };
         most_input = most_input.min(window.limit());
-        let at_most = measure.at_most(read);
-        if at_most > window.limit() {
-            let known = self.samples.get(&key).and_then(|sample| sample.condensed);
-            let condensed = known.or_else(|| self.condensed(call, &texts, at_most, &window));
-            if let Some(sample) = self.samples.get_mut(&key) {
-                sample.condensed = condensed;
+        let foreseen = Foreseen { read, window: &window, sample: &key };
+        if let Some(condensed) = self.condensed(call, &texts, &foreseen) {
+            tokens.tier = tokens.tier.max(condensed.tier);
+            tokens.input += condensed.input;
+            tokens.output += condensed.output;
+            // What is not sent is told as it is: how much too large it is can be seen.
+            if condensed.is_sent() {
+                input = input.saturating_sub(condensed.less).min(window.limit());
+                most_condensed.input = most_condensed.input.max(condensed.input);
+                most_condensed.output = most_condensed.output.max(condensed.output);
+            } else {
+                most_condensed = Condensed::default();
             }
-            match condensed {
-                Some(condensed) => {
-                    tokens.input += condensed.input;
-                    tokens.output += condensed.output;
-                    input = input.saturating_sub(condensed.less).min(window.limit());
-                    tokens.tier = tokens.tier.max(Tier::Condensed);
-                }
-                // It is not sent; how much too large it is can be seen.
-                None => {
-                    most_condensed = Condensed::default();
-                    tokens.tier = Tier::TooLarge;
-                }
-            }
-            let condensed = condensed.unwrap_or_default();
-            most_condensed.input = most_condensed.input.max(condensed.input);
-            most_condensed.output = most_condensed.output.max(condensed.output);
         }
         tokens.most_input += most_condensed.input;
         tokens.most_output += most_condensed.output;
@@ -250,52 +233,6 @@ impl<'a> Desk<'a> {
         tokens.reasoning += self.answers.get(&call.writing()).map_or(0, |answer| answer.reasoning.min(output));
         tokens.most_input += again(most_input, most_output);
         tokens.most_output += (chunks * most_output).max(output);
-    }
-
-    /// The tokens of the prompt that condenses texts of a call, before any ratio: without a text, and what stands
-    /// around each.
-    fn combine_frame(&mut self, call: &Call<'a>, texts: &[Reading<'a>]) -> (u64, Vec<u64>) {
-        let (bare, times, _) = self.rendered(call, &[], true);
-        let around = |text: &Reading<'a>| match may_shrink(&text.source.r#type) {
-            true => self.rendered(call, std::slice::from_ref(text), true).0.saturating_sub(bare) + SEAM,
-            false => 0,
-        };
-        let around = texts.iter().map(around).collect();
-        let request = self.library.counted(Library::REQUEST, &call.model.measure);
-        (bare + request * times.last().copied().unwrap_or(1), around)
-    }
-
-    /// What it takes to have the texts of a call condensed that do not fit; nothing where it would fail.
-    fn condensed(&mut self, call: &Call<'a>, texts: &[Reading<'a>], total: u64, window: &Window) -> Option<Condensed> {
-        let (model, measure) = (call.model, &call.model.measure);
-        let (frame, around) = self.combine_frame(call, texts);
-        let counted: Vec<u64> = texts.iter().map(|text| self.library.counted(text.number, measure)).collect();
-        let pieces = texts.iter().zip(counted.iter().zip(&around)).map(|(text, (counted, around))| Piece {
-            tokens: measure.at_most(counted + around),
-            may_shrink: may_shrink(&text.source.r#type),
-            depth: 0,
-        });
-        let pieces: Vec<Piece> = pieces.collect();
-        let mut condensed = Condensed::default();
-        for group in groups(total, measure.at_most(frame), &pieces, window).ok()? {
-            let members: Vec<Reading<'a>> = group.iter().map(|at| texts[*at]).collect();
-            let (_, _, messages) = self.rendered(call, &members, true);
-            let read: u64 = group.iter().map(|at| counted[*at] + around[*at]).sum();
-            let shrunk = measure.estimate(read);
-            let asked = Asked {
-                api: &model.api,
-                model: &model.name,
-                settings: &model.settings,
-                content: None,
-                messages: &messages,
-            };
-            let expected = expected(&asked);
-            let text = measure.text(&expected.text).min(window.output);
-            condensed.input += measure.estimate(frame + read);
-            condensed.output += expected.reasoning_tokens.min(window.output) + text;
-            condensed.less += shrunk.saturating_sub(text);
-        }
-        Some(condensed)
     }
 
     /// The tokens of the answer, and in how many calls it is written; what others will read of it is put into the

@@ -133,6 +133,8 @@ pub enum Tier {
     Fits = 1,
     /// Some of its texts are condensed first.
     Condensed = 2,
+    /// Passages of its texts would be sent; its call fails as long as there is no retrieval.
+    Retrieved = 3,
     /// Nothing helps: its call will fail.
     TooLarge = 4,
 }

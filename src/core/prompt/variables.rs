@@ -27,7 +27,7 @@ pub enum UsedAs {
 }
 
 const SEED: [&str; 6] = ["domain", "iteration", "original_user_request", "overlay", "process", "stage"];
-const STEP: [&str; 12] = [
+const STEP: [&str; 13] = [
     "content_keys",
     "content_to_include",
     "documents",
@@ -40,6 +40,7 @@ const STEP: [&str; 12] = [
     "process",
     "stage",
     "step",
+    "target_words",
 ];
 const CONTINUE: [&str; 8] = ["document_key", "is_closed", "is_json", "missing", "open_at", "open_list", "tail", "why"];
 const REPAIR: [&str; 2] = ["missing", "shape"];

@@ -77,6 +77,12 @@ impl Measure {
         self.ratio.zip(self.first).map_or(counted, |(ratio, first)| ratio.worst(first, counted))
     }
 
+    /// What so many tokens, which are a count at the most, most likely are.
+    pub fn likely(&self, at_most: u64) -> u64 {
+        const MANY: u64 = 1_000_000;
+        (at_most as f64 * self.estimate(MANY) as f64 / self.at_most(MANY).max(1) as f64) as u64
+    }
+
     /// What a count most likely comes to.
     pub fn estimate(&self, counted: u64) -> u64 {
         self.ratio.map_or(counted, |ratio| ratio.estimate(counted))

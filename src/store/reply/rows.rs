@@ -71,6 +71,7 @@ pub(super) struct Moved<'a> {
     job: Uuid,
     to: JobMove,
     failure: Option<(Class, &'a str)>,
+    hint: Option<&'a str>,
     budget: Option<u64>,
 }
 
@@ -88,9 +89,9 @@ impl<'a> Kept<'a> {
             }
             ReplyResult::Starved { budget } => {
                 let to = JobMove { status: facts.claimed_from, is_charged: false, after: Duration::ZERO };
-                Kept::Move(Moved { job: claim.job, to, failure: None, budget: Some(*budget) })
+                Kept::Move(Moved { job: claim.job, to, failure: None, hint: None, budget: Some(*budget) })
             }
-            ReplyResult::Failed { class, message, is_final } => {
+            ReplyResult::Failed { class, message, hint, is_final } => {
                 let failed = FailedAttempt {
                     class: *class,
                     is_final: *is_final,
@@ -99,7 +100,8 @@ impl<'a> Kept<'a> {
                     retry_after: end.retry_after,
                 };
                 let to = retry::after_failure(&failed, facts.claimed_from, backoff?, random());
-                Kept::Move(Moved { job: claim.job, to, failure: Some((*class, message)), budget: None })
+                let (failure, hint) = (Some((*class, message.as_str())), hint.as_deref());
+                Kept::Move(Moved { job: claim.job, to, failure, hint, budget: None })
             }
             ReplyResult::Returned => return None,
         })
@@ -143,6 +145,7 @@ impl Composite for Moved<'_> {
             self.to.after.as_secs_f64().into(),
             self.failure.map(|(class, _)| class.as_str()).into(),
             self.failure.map(|(_, message)| message).into(),
+            self.hint.into(),
             self.budget.map(tokens).into(),
         ]
     }

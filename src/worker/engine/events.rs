@@ -9,6 +9,7 @@ use crate::settings;
 use crate::store::claim::Claim;
 use crate::store::definition;
 use crate::store::reply::Reply;
+use crate::worker::admission::Admissions;
 use crate::worker::in_flight::{Calling, Place};
 use crate::worker::prepare::{Admission, Preparing};
 use dialectic_core::job_prompt::RenderedPrompt;
@@ -130,8 +131,9 @@ impl Engine {
         if matches!(rendered, RenderedPrompt::Failed(..)) {
             definition::forget();
         }
+        let admissions = &self.admissions;
         self.in_flight.advance_with(id, |place| match place {
-            Place::Preparing(preparing) => place_of(*preparing, rendered),
+            Place::Preparing(preparing) => place_of(*preparing, rendered, admissions),
             other => other,
         });
     }
@@ -173,13 +175,17 @@ impl Engine {
 }
 
 /// Where a job goes whose prompt was rendered.
-fn place_of(preparing: Preparing, rendered: RenderedPrompt) -> Place {
+fn place_of(preparing: Preparing, rendered: RenderedPrompt, admissions: &Admissions) -> Place {
     match rendered {
         RenderedPrompt::Ready { messages, json, tokens } => {
             Place::Prepared(Box::new(preparing.end(messages, json, tokens)))
         }
         RenderedPrompt::WindowFull => Place::Answered(Box::new(Reply::without_call(preparing.end_without_call()))),
-        RenderedPrompt::TooLong(groups) => Place::Oversized(preparing.groups(&groups)),
+        RenderedPrompt::TooLong(groups) => Place::Oversized(preparing.combine_jobs(&groups)),
+        RenderedPrompt::Overflow(overflow) => {
+            let hint = preparing.hint(&overflow, admissions);
+            Place::Answered(Box::new(Reply::too_large(overflow.to_string(), hint)))
+        }
         RenderedPrompt::Failed(class, problem) => Place::Answered(Box::new(Reply::failed(class, problem))),
     }
 }

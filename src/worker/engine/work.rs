@@ -8,7 +8,7 @@ use crate::error::{Error, Problem};
 use crate::store::claim::{self, Claim, Order, Read, Taken, Work};
 use crate::store::opening::{self, Opened};
 use crate::store::request::{self, Draft};
-use crate::store::{self, catalog, document, partial, plan, reply};
+use crate::store::{self, catalog, combine, document, partial, plan, reply};
 use crate::test_hooks::stop_inside;
 use crate::worker::admission::News;
 use crate::worker::cache_invalidation;
@@ -190,7 +190,7 @@ impl Engine {
             match place {
                 Place::Answered(reply) => replies.push((claim, &**reply)),
                 Place::Rendered(text) => documents.push((claim, text.as_str())),
-                Place::Oversized(groups) => request::combine(claim, groups)?,
+                Place::Oversized(groups) => combine::combine(claim, groups)?,
                 Place::Unreadable(problem) => failures.push((claim, problem)),
                 _ => continue,
             }

@@ -96,6 +96,7 @@ pub(super) fn turns(process: &str) -> Vec<(String, Turn)> {
                 step_key: step.key.clone(),
                 model: MODEL.to_owned(),
                 is_combine: false,
+                target_tokens: None,
                 original_user_request: request(process).into(),
                 documents: inputs.flat_map(|input| documents(process, &stage.slug, step, input)).collect(),
             };

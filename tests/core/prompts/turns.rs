@@ -58,6 +58,7 @@ fn plain(template: &str, documents: Vec<Document>) -> Result<String, String> {
         step_key: "write".into(),
         model: MODEL.into(),
         is_combine: false,
+        target_tokens: None,
         original_user_request: "Why?".into(),
         documents,
     };

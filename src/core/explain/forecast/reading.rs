@@ -37,12 +37,18 @@ impl Template {
     }
 }
 
+/// The tokens that a condensed text should have, where only the digits of the number count.
+const TARGET: u64 = 99_999;
+
 /// A text that a call reads, by its number, and what the prompt calls it.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'a> {
     pub(super) source: &'a Source,
     pub(super) role: &'a str,
+    pub(super) relevance: f64,
     pub(super) number: usize,
+    /// Whether it is there, and no other in its place.
+    pub(super) is_there: bool,
 }
 
 impl<'a> Desk<'a> {
@@ -92,7 +98,19 @@ impl<'a> Desk<'a> {
         is_combine: bool,
         stands: impl Fn(usize, usize) -> Arc<str>,
     ) -> Vec<Message> {
-        let documents = texts.iter().enumerate().map(|(at, Reading { source, role, number })| {
+        // What cannot be rendered will not be sent; what it would read is still told.
+        self.ground.definition.messages(&self.turn(call, texts, is_combine, stands)).unwrap_or_default()
+    }
+
+    /// A call as its prompt sees it, where each text, by its number and its place, stands as it is said.
+    pub(super) fn turn(
+        &self,
+        call: &Call<'a>,
+        texts: &[Reading<'a>],
+        is_combine: bool,
+        stands: impl Fn(usize, usize) -> Arc<str>,
+    ) -> Turn {
+        let documents = texts.iter().enumerate().map(|(at, Reading { source, role, number, .. })| {
             let founder = source.lineage_id.as_ref().and_then(|id| self.founders.get(id).copied());
             Document {
                 r#type: source.r#type.clone(),
@@ -106,45 +124,52 @@ impl<'a> Desk<'a> {
                 content: stands(*number, at),
             }
         });
-        let turn = Turn {
+        Turn {
             stage: call.stage.to_owned(),
             iteration: self.ground.iteration,
             step_key: call.step.key.clone(),
             model: call.model.name.clone(),
             is_combine,
+            target_tokens: is_combine.then_some(TARGET),
             documents: documents.collect(),
             original_user_request: stands(Library::REQUEST, texts.len()),
-        };
-        // What cannot be rendered will not be sent; what it would read is still told.
-        self.ground.definition.messages(&turn).unwrap_or_default()
+        }
     }
 
     /// What a call reads, each with the number of its text.
     pub(super) fn texts(&mut self, child: &'a Child) -> Vec<Reading<'a>> {
         let read = |input: &'a ChildInput| {
             let (source, maker) = *self.sources.get(&input.artifact)?;
-            Some(Reading { source, role: &input.role, number: self.number(source, maker, input.part.as_deref()) })
+            let (number, is_there) = self.number(source, maker, input.part.as_deref());
+            Some(Reading { source, role: &input.role, relevance: input.relevance, number, is_there })
         };
         child.inputs.iter().filter_map(read).collect()
     }
 
-    fn number(&mut self, source: &'a Source, maker: Option<(&'a str, &'a str)>, part: Option<&'a str>) -> usize {
+    /// The number of a text, and whether it is there.
+    fn number(
+        &mut self,
+        source: &'a Source,
+        maker: Option<(&'a str, &'a str)>,
+        part: Option<&'a str>,
+    ) -> (usize, bool) {
         let writer = source.model.as_deref().unwrap_or_default();
         if let Some((stage, step)) = maker
             && let Some(answer) = self.answers.get_mut(&(stage, step, writer))
         {
-            let (Some(part), Some(json)) = (part, &answer.json) else { return answer.whole };
+            let (Some(part), Some(json)) = (part, &answer.json) else { return (answer.whole, false) };
             let (scale, most) = (answer.scale, answer.most);
             let put = || self.library.put(json::part(json, part), scale, most);
-            return *answer.parts.entry(part).or_insert_with(put);
+            return (*answer.parts.entry(part).or_insert_with(put), false);
         }
-        match self.given.get(&source.id) {
+        let number = match self.given.get(&source.id) {
             Some(given) => {
                 let content = || part.map_or_else(|| given.content.clone(), |part| json::part(&given.content, part));
                 *self.known.entry((&given.id, part)).or_insert_with(|| self.library.add(content()))
             }
             None if source.r#type == SEED_PROMPT => self.seed,
             None => Library::REQUEST,
-        }
+        };
+        (number, maker.is_none())
     }
 }

@@ -114,6 +114,7 @@ fn prompt(ground: &Ground<'_>, step_key: &str, texts: &[(&str, &str)]) -> u64 {
         step_key: step_key.into(),
         model: ground.models[0].name.clone(),
         is_combine: false,
+        target_tokens: None,
         original_user_request: REQUEST.into(),
         documents: texts.iter().map(document).collect(),
     };
@@ -246,7 +247,7 @@ fn at_the_most_every_answer_is_as_long_as_it_may_be_and_no_prompt_is_longer_than
     ground.models[0].context_window = 300;
     let forecast = forecasted(&ground, &[]);
     let whole = of(&forecast, "whole", "m");
-    assert_eq!((whole.tier, whole.most_input), (Tier::TooLarge, whole.input), "how much too large it is can be seen");
+    assert_eq!((whole.tier, whole.most_input), (Tier::Retrieved, whole.input), "how much too large it is can be seen");
     assert!(whole.input > 300, "{whole:?}");
     assert_eq!(of(&forecast, "whole", "n").tier, Tier::Fits);
 }
@@ -267,7 +268,7 @@ fn texts_that_do_not_fit_are_read_by_those_who_condense_them() {
     ground.ratio = 0.01;
     let refused = of(&forecasted(&ground, &[]), "whole", "m");
     assert_eq!((refused.input, refused.output), (roomy.input, roomy.output), "what fails is not condensed");
-    assert_eq!([roomy.tier, narrow.tier, refused.tier], [Tier::Fits, Tier::Condensed, Tier::TooLarge]);
+    assert_eq!([roomy.tier, narrow.tier, refused.tier], [Tier::Fits, Tier::Condensed, Tier::Retrieved]);
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! Decides what a user is told of a prompt that cannot be sent: the documents with their tokens, the limit, and what
+//! would help. Never decides whether it can be sent.
+
+use super::{Measured, Window};
+use crate::tokens::Measure;
+use std::fmt;
+
+/// So many documents are named one by one.
+const NAMED: usize = 5;
+
+/// Why a prompt cannot be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// One line of each document is too long already.
+    Floor,
+    /// It is further over its limit than documents are condensed.
+    Ratio,
+    /// Condensing does not make it fit.
+    Rounds,
+    /// It is the prompt of a combine job.
+    CombinePrompt,
+    /// It was stored before, and its documents cannot be told apart.
+    Stored,
+}
+
+/// A prompt that cannot be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overflow {
+    reason: Reason,
+    tokens: u64,
+    limit: u64,
+    floor: u64,
+    window: u64,
+    ratio: f64,
+    /// Its documents with their tokens, the largest first.
+    documents: Vec<(String, u64)>,
+}
+
+/// A model that may be asked instead.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its window in the same stage.
+    pub window: Window,
+    /// How its tokens are counted.
+    pub measure: Measure,
+}
+
+impl Overflow {
+    pub(super) fn new(prompt: &Measured, window: &Window, reason: Reason) -> Self {
+        let mut documents: Vec<(String, u64)> =
+            prompt.pieces.iter().map(|piece| (piece.name.clone(), piece.tokens)).collect();
+        documents.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let (limit, tokens) = (window.limit(), prompt.total);
+        Self { reason, tokens, limit, floor: prompt.floor, window: window.tokens, ratio: window.ratio, documents }
+    }
+
+    /// Of a prompt whose documents are not known.
+    pub fn stored(tokens: u64, window: &Window) -> Self {
+        let (limit, documents) = (window.limit(), Vec::new());
+        Self {
+            reason: Reason::Stored,
+            tokens,
+            limit,
+            floor: tokens,
+            window: window.tokens,
+            ratio: window.ratio,
+            documents,
+        }
+    }
+
+    /// What would help: the smallest of these models whose window the prompt fits, a smaller document, a setting. The
+    /// prompt was counted by `measure`.
+    pub fn hint<'a>(&self, measure: &Measure, models: impl Iterator<Item = Candidate<'a>>) -> String {
+        let whole = measure.at_most(1_000_000) as f64;
+        let tokens = |of: &Measure| (self.tokens as f64 * of.at_most(1_000_000) as f64 / whole).ceil() as u64;
+        let larger = models
+            .filter(|model| model.window.tokens > self.window && tokens(&model.measure) <= model.window.limit())
+            .min_by(|a, b| a.window.tokens.cmp(&b.window.tokens).then_with(|| a.name.cmp(b.name)));
+        let model = match larger {
+            Some(model) => format!("Use model \"{}\", which reads {} tokens", model.name, model.window.tokens),
+            None => "Add a model with a larger context_window".to_owned(),
+        };
+        let document = match self.documents.first() {
+            Some((name, _)) => format!("or shorten {name}"),
+            None => "or shorten the request".to_owned(),
+        };
+        let setting = match self.reason {
+            Reason::Ratio => {
+                let needed = (self.tokens - self.limit) as f64 / self.window.max(1) as f64;
+                format!("or SELECT dialectic.set_config('tier2_max_ratio', '{:.1}')", needed + 0.05)
+            }
+            _ => "or give generate() a smaller max_output_tokens, which leaves more room for the prompt".to_owned(),
+        };
+        format!("{model}, {document}, {setting}.")
+    }
+}
+
+impl fmt::Display for Overflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let over = self.tokens.saturating_sub(self.limit);
+        write!(
+            f,
+            "the prompt has {} tokens, {over} over the {} that fit a window of {}: ",
+            self.tokens, self.limit, self.window
+        )?;
+        match self.reason {
+            Reason::Floor => write!(f, "with one line of each document it would still have {}", self.floor)?,
+            Reason::Ratio => write!(f, "more than {} windows over it is not condensed", self.ratio)?,
+            Reason::Rounds => f.write_str("its documents cannot be condensed that far")?,
+            Reason::CombinePrompt => f.write_str("it condenses documents and is not condensed itself")?,
+            Reason::Stored => f.write_str("it was stored for another model")?,
+        }
+        for (at, (name, tokens)) in self.documents.iter().take(NAMED).enumerate() {
+            write!(f, "{} {name} has {tokens} tokens", if at == 0 { ";" } else { "," })?;
+        }
+        match self.documents.len().saturating_sub(NAMED) {
+            0 => Ok(()),
+            more => write!(f, ", {more} more documents have fewer"),
+        }
+    }
+}

@@ -38,7 +38,8 @@ begin
             -- Policies read which sessions are deleted, with the rights of whoever reads; there is nothing but ids.
             ('deletions', 'true'),
             ('maintenance', 'true'),
-            ('schedule_definitions', 'owner = (select dialectic._current_owner())')
+            ('schedule_definitions', 'owner = (select dialectic._current_owner())'),
+            ('memory', 'project_id in (select p.id from dialectic.projects p)')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
@@ -56,7 +57,8 @@ begin
         select * from (values ('projects', 'id'), ('sessions', 'id'), ('stage_runs', 'session_id'),
                               ('jobs', 'session_id'), ('contributions', 'session_id'), ('resources', 'session_id'),
                               ('resources', 'project_id'),
-                              ('model_calls', 'session_id'), ('notifications', 'session_id')
+                              ('model_calls', 'session_id'), ('notifications', 'session_id'),
+                              ('memory', 'session_id'), ('memory', 'project_id')
         ) as p(table_name, column_name)
     loop
         execute format('create policy %3$I on %1$I as restrictive for select '
@@ -77,7 +79,7 @@ declare
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
                                 'resources', 'model_calls', 'partials', 'token_ratios', 'claims', 'suspect_jobs', 'notifications', 'definitions', 'wallets', 'ledger',
-                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'schedule_definitions', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
+                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'schedule_definitions', 'memory', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'secrets', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',

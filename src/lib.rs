@@ -47,10 +47,11 @@ extension_sql_file!(
 extension_sql_file!("../sql/schema/deletion.sql", name = "deletion", requires = ["queue"]);
 extension_sql_file!("../sql/schema/usage_history.sql", name = "usage_history", requires = ["deletion"]);
 extension_sql_file!("../sql/schema/schedules.sql", name = "schedule_definitions", requires = ["usage_history"]);
+extension_sql_file!("../sql/schema/memory.sql", name = "memory_schema", requires = ["schedule_definitions"]);
 extension_sql_file!(
     "../sql/identity.sql",
     name = "identity",
-    requires = ["schedule_definitions", api::entry::_calling_role, api::identity::_has_jwt_identity]
+    requires = ["memory_schema", api::entry::_calling_role, api::identity::_has_jwt_identity]
 );
 extension_sql_file!(
     "../sql/define.sql",

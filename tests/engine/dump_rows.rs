@@ -99,6 +99,8 @@ pub(crate) fn fill(client: &mut Client) {
              values ('role:postgres', 'weekly', 'postgres', 'run', '0 7 * * 1', 'What happened?')",
         )
         .expect("a schedule");
+    let project: Uuid = one(client, "select id from dialectic.projects order by id limit 1", &[]);
+    crate::memory_schema::write_chunk(client, project, None);
 }
 
 fn finish_sessions(client: &mut Client) {

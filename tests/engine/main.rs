@@ -44,6 +44,7 @@ mod left_behind;
 mod lost_calls;
 mod maintenance;
 mod many_jobs;
+mod memory_schema;
 mod missing_values;
 mod models;
 mod money;

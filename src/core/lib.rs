@@ -20,6 +20,7 @@
 //! | [`provider`] | what a model is asked and what it answers; the simulator |
 //! | [`json`] | what JSON stands in a text that a model wrote |
 //! | [`knit`] | how the chunks of an answer that was cut off become one text |
+//! | [`memory`] | how a text becomes chunks, and which chunks answer a query |
 //! | [`context`] | whether a prompt fits, and how what does not is cut into groups |
 //! | [`answer`] | what of an answer is what a step asked for |
 //! | [`render`] | how an answer becomes a Markdown document |
@@ -49,6 +50,7 @@ pub mod job_prompt;
 pub mod json;
 pub mod knit;
 pub mod limits;
+pub mod memory;
 pub mod money;
 pub mod path;
 pub mod percent;

@@ -25,6 +25,8 @@ pub enum Sections {
 pub struct Part {
     /// Its bytes in the text.
     pub range: Range<usize>,
+    /// Whether it continues the section of the part before it.
+    pub continues: bool,
     /// The headings that its first body text stands under, outermost first.
     pub headings: Vec<String>,
     /// What it repeats from before its range: the head of a table, or the first line of a fence.
@@ -82,7 +84,8 @@ impl Cutter<'_> {
     fn part(&self, range: Range<usize>) -> Part {
         let (lead, closing) = self.surroundings(&range);
         let headings = self.outline.heading_path(&range);
-        Part { range, headings, lead, closing }
+        let continues = range.start > 0 && !self.outline.begins_with_heading(&range);
+        Part { range, continues, headings, lead, closing }
     }
 
     /// What a part of this range repeats before itself and adds behind itself.

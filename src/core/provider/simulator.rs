@@ -12,6 +12,7 @@
 mod afresh;
 mod conversation;
 mod facts;
+pub mod embedding;
 mod reading;
 mod settings;
 mod shape;

@@ -92,6 +92,12 @@ impl<'a> Outline<'a> {
         &self.headings[first..last]
     }
 
+    /// Whether the first text of a range is a heading.
+    pub(super) fn begins_with_heading(&self, range: &Range<usize>) -> bool {
+        let first = self.headings_in(range).first();
+        first.is_some_and(|heading| self.text[range.start..heading.line.start].trim().is_empty())
+    }
+
     /// Whether a heading follows text of another section in this range.
     pub(super) fn has_heading_inside(&self, range: &Range<usize>) -> bool {
         let mut at = range.start;

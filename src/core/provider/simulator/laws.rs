@@ -3,6 +3,7 @@
 //! They decide nothing; they hold [`super`] to what its header says: the same reply to the same request, pieces that
 //! join to the whole, faults exactly as often as the settings ask. Never about single words of an answer.
 
+mod embedding;
 mod going_on;
 mod json;
 mod length;

@@ -57,7 +57,7 @@ as $$
            case when key in ('context_safety', 'mmr_lambda') then 1
                 -- No session has more models, and generate() takes no more retries.
                 when key in ('stage_min_models', 'job_default_max_retries') then 100
-                when key = 'max_continuations' then 1000
+                when key in ('max_continuations', 'match_count') then 1000
                 else 1000000 end
 $$;
 

@@ -183,7 +183,8 @@ begin
     from dialectic.provider_cooldowns c
     where c.paused_reason is not null or c.free_at > _now();
     problems := array(select _worker_problems(queue_depth, claimers)) || array(select _job_problems())
-                || array(select _disabled_triggers()) || array(select _pause_problems());
+                || array(select _disabled_triggers()) || array(select _pause_problems())
+                || array(select _memory_problems());
 exception when lock_not_available then
     problems := array(select _lock_problems());
 end

@@ -138,14 +138,19 @@ $$;
 comment on function create_project(text, text, text, text, text) is
     'Stores a prompt as a project; process defaults to that of the domain. The same idempotency key gives the same project.';
 
+-- What a user may attach to a project; memory keeps all of it for search.
+create function _attachment_kinds() returns text[]
+    language sql immutable
+    return array['deployment_context', 'domain_standards', 'success_criteria', 'constraint_boundaries',
+                 'stakeholder_considerations', 'reference_documents', 'compliance_requirements', 'general_resource'];
+
 create function add_resource(project uuid, name text, content text, kind text default 'general_resource') returns uuid
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    kinds constant text[] := array['deployment_context', 'domain_standards', 'success_criteria', 'constraint_boundaries',
-        'stakeholder_considerations', 'reference_documents', 'compliance_requirements', 'general_resource'];
+    kinds constant text[] := _attachment_kinds();
     added uuid;
 begin
     perform _own_project(add_resource.project);

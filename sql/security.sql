@@ -128,7 +128,7 @@ as $$
                   '_require_commits') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (
-                  'add_model', 'add_provider', 'add_setting', 'claim_jobs', 'close_wallet', 'complete_job', 'define_process',
+                  'add_model', 'add_provider', 'add_setting', 'claim_jobs', 'close_wallet', 'complete_job', 'create_memory_index', 'define_process',
                   'define_stage', 'fail_job', 'grant_admin', 'grant_user', 'import_models', 'job_request',
                   'maintain', 'open_wallet', 'run_pending', 'schedule_maintenance', 'schedule_run_pending', 'self_check', 'set_config', 'set_document_template', 'set_domain',
                   'set_prompt', 'set_secret', 'top_up') then kind = 'admin'

@@ -164,12 +164,19 @@ extension_sql_file!("../sql/looking.sql", name = "looking", requires = ["refreez
 extension_sql_file!("../sql/views/usage.sql", name = "usage", requires = ["looking"]);
 extension_sql_file!("../sql/explain.sql", name = "explain", requires = ["usage", api::explain::_explain]);
 extension_sql_file!("../sql/files.sql", name = "files", requires = ["explain", api::path::_project_file_path]);
+extension_sql_file!(
+    "../sql/api/memory.sql",
+    name = "memory",
+    requires = ["files", api::memory::_chunks, api::memory::_simulate_embedding]
+);
+extension_sql_file!("../sql/api/search.sql", name = "search", requires = ["memory", api::memory::_text_configs]);
+extension_sql_file!("../sql/api/memory_index.sql", name = "memory_index", requires = ["search"]);
 extension_sql_file!("../sql/knit.sql", name = "knit", requires = ["define", api::knit::_knit, api::knit::_repair_json]);
 extension_sql_file!(
     "../sql/health.sql",
     name = "health",
     requires = [
-        "files",
+        "memory_index",
         api::identity::_worker_hold_ups,
         api::identity::_jobs_in_flight,
         api::schema::_schema_problem,

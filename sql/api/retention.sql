@@ -89,6 +89,7 @@ declare
     number  integer;
     rows_of constant text[] := array[
         'notifications', 'select t.ctid from notifications t where t.session_id = $1',
+        'memory', 'select t.ctid from memory t where t.session_id = $1',
         'partials', 'select t.ctid from jobs j join partials t on t.job_id = j.id where j.session_id = $1',
         'job_inputs', 'select t.ctid from jobs j join job_inputs t on t.job = j.id where j.session_id = $1',
         'job_dependencies',
@@ -124,19 +125,23 @@ create function _remove_project_rows(project uuid, most integer) returns integer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
-    removed integer;
+    chunks    integer;
+    resources integer;
 begin
     if exists (select from sessions s where s.project_id = project) then
         return 0;
     end if;
+    delete from memory m where m.ctid = any (array(
+        select t.ctid from memory t where t.project_id = project limit most));
+    get diagnostics chunks = row_count;
     delete from resources r where r.ctid = any (array(
-        select t.ctid from resources t where t.project_id = project and t.job_id is null limit most));
-    get diagnostics removed = row_count;
-    if removed >= most then
-        return removed;
+        select t.ctid from resources t where t.project_id = project and t.job_id is null limit most - chunks));
+    get diagnostics resources = row_count;
+    if chunks + resources >= most then
+        return chunks + resources;
     end if;
     delete from deletions d where d.id = project;
-    return removed + 1;
+    return chunks + resources + 1;
 end
 $$;
 

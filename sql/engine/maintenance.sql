@@ -77,6 +77,35 @@ begin
 end
 $$;
 
+-- Deletes chunks of texts of which no chunk was used since the retention; returns how many. Projects with a session that
+-- can still go on keep theirs. The first chunk of a text goes first: a text without it is cut again when it is needed.
+create function _delete_unused_chunks() returns integer
+    language plpgsql
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    before  constant timestamptz :=
+        _now() - make_interval(days => (get_config('rag_data_retention_days') #>> '{}')::integer);
+    deleted integer;
+begin
+    delete from memory m
+    where m.id = any (array(
+        select t.id from memory t
+        where t.last_used_at < before
+          and not exists (select from memory o where o.source_id = t.source_id and o.last_used_at >= before)
+          and not exists (
+              select from sessions s
+              where s.project_id = t.project_id
+                and (s.status = 'active' or exists (
+                    select from jobs j where j.session_id = s.id and j.status <> all (_ended_statuses()))))
+        order by t.source_id, t.chunk_no
+        limit _deletion_batch()
+        for update skip locked));
+    get diagnostics deleted = row_count;
+    return deleted;
+end
+$$;
+
 -- One batch of maintenance; returns how many rows it has dealt with, 0 when nothing is left to do.
 create function _maintain_batch() returns integer
     language plpgsql
@@ -100,6 +129,10 @@ begin
         select t.ctid from partials t join jobs j on j.id = t.job_id
         where j.status = any (_ended_statuses()) limit _deletion_batch()));
     get diagnostics number = row_count;
+    if number > 0 then
+        return number;
+    end if;
+    number := _delete_unused_chunks();
     if number > 0 then
         return number;
     end if;
@@ -159,6 +192,6 @@ begin
 end
 $$;
 comment on procedure maintain() is
-    'Deletes expired notifications, expired sessions, partial texts of ended jobs and the rows of deleted sessions, in '
-    'batches of at most 1,000 rows with a commit after each. The worker does the same once a day, unless '
-    'schedule_maintenance() has scheduled it.';
+    'Deletes expired notifications, chunks of memory that no search used, expired sessions, partial texts of ended '
+    'jobs and the rows of deleted sessions, in batches of at most 1,000 rows with a commit after each. '
+    'The worker does the same once a day, unless schedule_maintenance() has scheduled it.';

@@ -10,6 +10,7 @@ pub(crate) mod external_worker;
 pub(crate) mod identity;
 pub(crate) mod job;
 pub(crate) mod knit;
+pub(crate) mod memory;
 pub(crate) mod path;
 pub(crate) mod plan;
 pub(crate) mod prompt;

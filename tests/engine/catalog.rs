@@ -10,7 +10,7 @@ use postgres::Client;
 const UNPINNED: [&str; 2] = ["maintain", "wait"];
 
 /// The public functions and procedures with the arguments they can be called by, in order.
-const SURFACE: [(&str, &str); 64] = [
+const SURFACE: [(&str, &str); 68] = [
     ("run", "prompt, models, process, domain, name, through, test, budget"),
     ("create_project", "name, prompt, domain, process, idempotency_key"),
     ("add_resource", "project, name, content, kind"),
@@ -31,6 +31,10 @@ const SURFACE: [(&str, &str); 64] = [
     ("delete_project", "project"),
     ("purge", "older_than"),
     ("maintain", ""),
+    ("search", "project, query, match_count"),
+    ("match_chunks", "session, query, match_count, metadata_filter"),
+    ("match_chunks", "session, query_embedding, match_count, metadata_filter"),
+    ("create_memory_index", "embedding_model"),
     ("run_scheduled", "name"),
     ("schedule_maintenance", "schedule"),
     ("schedule_run", "name, schedule, prompt, models, process, domain, through, budget"),

@@ -3,24 +3,13 @@
 use dialectic_tests::*;
 use postgres::Client;
 
-/// Settings of retrieval, which nothing reads yet.
-const NOT_READ_YET: [&str; 7] = [
-    "chunk_overlap_tokens",
-    "chunk_tokens",
-    "embedding_model",
-    "match_count",
-    "mmr_lambda",
-    "rag_data_retention_days",
-    "rrf_k",
-];
-
 /// A setting that only streams of a provider show: providers/live.rs.
 const READ_IN_PROVIDERS: &str = "partial_flush_seconds";
 
 /// A setting, another value of it, and what shows the difference: what the first value gives and what the other gives.
 type Effect = (&'static str, &'static str, fn(&mut Client) -> String, &'static str, &'static str);
 
-const EFFECTS: [Effect; 12] = [
+const EFFECTS: [Effect; 19] = [
     ("job_default_max_retries", "7", retries, "3", "7"),
     ("max_continuations", "0", continuations, "true", "false"),
     ("antithesis_task_isolation_enabled", "false", critiques, "4", "2"),
@@ -31,7 +20,14 @@ const EFFECTS: [Effect; 12] = [
     ("retry_max_seconds", "0", is_delayed, "true", "false"),
     ("notifications_retention_days", "100", notifications_after_40_days, "false", "true"),
     ("session_retention_days", "39", sessions_after_40_days, "1", "0"),
+    ("rag_data_retention_days", "41", chunks_after_40_days, "0", "2"),
     ("worker_enabled", "false", is_due, "true", "false"),
+    ("chunk_tokens", "10", searched_chunks, "2 sections", "more"),
+    ("chunk_overlap_tokens", "0", repeated_words, "true", "false"),
+    ("embedding_model", r#""sim-embed""#, embedded_chunks, "0", "2"),
+    ("match_count", "1", matches, "2", "1"),
+    ("mmr_lambda", "0", worst_match, "Pumps are oiled daily too", "Seals wear out"),
+    ("rrf_k", "0", best_score, "0.0164", "1.0000"),
     ("default_models", r#"["sim-c"]"#, models, "{sim-a,sim-b}", "{sim-c}"),
 ];
 
@@ -127,10 +123,61 @@ fn models(client: &mut Client) -> String {
     one(client, "select models::text from dialectic.sessions", &[])
 }
 
+/// A project with a text of two sections that was searched.
+fn searched(client: &mut Client, text: &str, query: &str) -> Vec<(String, f64)> {
+    let project: Uuid = one(client, "select dialectic.create_project('x', 'x', process => 'essay')", &[]);
+    one::<Uuid>(client, "select dialectic.add_resource($1, 'text.md', $2)", &[&project, &text]);
+    let found = client.query("select passage, score from dialectic.search($1, $2)", &[&project, &query]);
+    found.expect("a search").iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+const TWO_SECTIONS: &str = "# Oil\n\nPumps are oiled on every Monday morning, first of all. The oil is thin and clear.\n\n\
+                            # Seals\n\nPumps have seals that are replaced.\n";
+
+fn searched_chunks(client: &mut Client) -> String {
+    searched(client, TWO_SECTIONS, "pumps");
+    let chunks = "select case count(*) when 2 then '2 sections' else 'more' end from dialectic.memory";
+    one(client, chunks, &[])
+}
+
+/// Whether a section of several chunks has words that two of them share.
+fn repeated_words(client: &mut Client) -> String {
+    let text = "Some words of a sentence. ".repeat(200);
+    searched(client, &text, "words");
+    one(client, "select (sum(length(content)) > $1)::text from dialectic.memory", &[&(text.len() as i64)])
+}
+
+fn embedded_chunks(client: &mut Client) -> String {
+    searched(client, TWO_SECTIONS, "pumps");
+    one(client, "select count(embedding)::text from dialectic.memory", &[])
+}
+
+fn matches(client: &mut Client) -> String {
+    searched(client, TWO_SECTIONS, "pumps").len().to_string()
+}
+
+/// The second of two chunks, one of which repeats the best one.
+fn worst_match(client: &mut Client) -> String {
+    client.batch_execute("select dialectic.set_config('match_count', '2')").expect("a setting");
+    let text = "# A\n\nPumps are oiled daily\n\n# A\n\nPumps are oiled daily too\n\n# A\n\nSeals wear out";
+    let found = searched(client, text, "pumps or pumps oiled or pumps oiled daily or seals");
+    found.last().map(|(passage, _)| passage.trim_start_matches("# A\n\n").to_owned()).unwrap_or_default()
+}
+
+fn best_score(client: &mut Client) -> String {
+    searched(client, TWO_SECTIONS, "pumps").first().map(|(_, score)| format!("{score:.4}")).unwrap_or_default()
+}
+
+fn chunks_after_40_days(client: &mut Client) -> String {
+    searched(client, TWO_SECTIONS, "pumps");
+    client.batch_execute("set dialectic.clock_offset = 3456000").expect("40 days later");
+    client.batch_execute("call dialectic.maintain()").expect("maintain");
+    one(client, "select count(*)::text from dialectic.memory", &[])
+}
+
 #[test]
 fn every_setting_is_read_by_something() {
-    let mut keys: Vec<&str> =
-        EFFECTS.iter().map(|effect| effect.0).chain(NOT_READ_YET).chain([READ_IN_PROVIDERS]).collect();
+    let mut keys: Vec<&str> = EFFECTS.iter().map(|effect| effect.0).chain([READ_IN_PROVIDERS]).collect();
     keys.sort_unstable();
     let database = Database::unserved();
     let shipped: Vec<String> = column(

@@ -38,6 +38,9 @@ const GERMAN: &[&str] = &[
 ];
 
 impl TextConfig {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::English, Self::German, Self::Simple];
+
     /// Its name in Postgres.
     pub fn as_str(self) -> &'static str {
         match self {

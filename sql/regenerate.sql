@@ -104,27 +104,28 @@ begin
          from jobs j
          where (j.parent_job_id, j.step_key, j.group_key) = (old.parent_job_id, old.step_key, old.group_key)),
         old.priority, old.max_retries, old.is_test_job, _claim_position() + 1);
-    insert into job_inputs (job, position, artifact, role, part, relevance)
+    insert into job_inputs (job, position, artifact, role, part, relevance, retrieval)
     -- A condensed input is replaced by the texts it was made from, which may have newer versions.
     with recursive read as (
-        select array[i.position] as place, i.artifact, i.role, i.part, i.relevance
+        select array[i.position] as place, i.artifact, i.role, i.part, i.relevance, i.retrieval
         from job_inputs i
         where i.job = old.id
         union all
-        select read.place || i.position, i.artifact, i.role, i.part, i.relevance
+        select read.place || i.position, i.artifact, i.role, i.part, i.relevance, i.retrieval
         from read
         join _condensed c on c.artifact = read.artifact
         join job_inputs i on i.job = c.job_id
     ),
     -- The parts of a text are one input again.
     original as (
-        select min(read.place) as place, read.artifact, read.role, read.part, max(read.relevance) as relevance
+        select min(read.place) as place, read.artifact, read.role, read.part, max(read.relevance) as relevance,
+               read.retrieval
         from read
         where not exists (select from _condensed c where c.artifact = read.artifact)
-        group by read.artifact, read.role, read.part
+        group by read.artifact, read.role, read.part, read.retrieval
     )
     select new_job, row_number() over (order by o.place), coalesce(_newest_of(o.artifact), o.artifact), o.role, o.part,
-           o.relevance
+           o.relevance, o.retrieval
     from original o;
     return new_job;
 end

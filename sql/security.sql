@@ -39,7 +39,9 @@ begin
             ('deletions', 'true'),
             ('maintenance', 'true'),
             ('schedule_definitions', 'owner = (select dialectic._current_owner())'),
-            ('memory', 'project_id in (select p.id from dialectic.projects p)')
+            ('memory', 'project_id in (select p.id from dialectic.projects p)'),
+            ('retrievals', 'job in (select j.id from dialectic.jobs j)'),
+            ('index_leases', 'false')
         ) as p(table_name, seen)
     loop
         execute format('alter table %I enable row level security', policy.table_name);
@@ -79,7 +81,7 @@ declare
 begin
     foreach name in array array['projects', 'sessions', 'stage_runs', 'jobs', 'job_inputs', 'job_dependencies', 'contributions',
                                 'resources', 'model_calls', 'partials', 'token_ratios', 'claims', 'suspect_jobs', 'notifications', 'definitions', 'wallets', 'ledger',
-                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'schedule_definitions', 'memory', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
+                                'budgets', 'unfunded_jobs', 'usage_history', 'usage_history_id_seq', 'deleted_calls', 'deletions', 'schedule_definitions', 'memory', 'retrievals', 'claim_ids', 'partials_part_no_seq', 'notifications_id_seq', 'ledger_id_seq'] loop
         perform pg_extension_config_dump(format('dialectic.%I', name)::regclass, '');
     end loop;
     foreach name in array array['configuration', 'providers', 'secrets', 'models', 'prompt_templates', 'document_templates', 'processes', 'stages', 'domains',
@@ -125,7 +127,9 @@ as $$
                   '_move_plans', '_plan_children', '_plan_progress', '_plan_roots', '_plan_sources',
                   '_request_inputs', '_request_jobs', '_request_prompts', '_request_texts', '_revoked', '_store_seeds',
                   '_claim_batch', '_add_late_usage', '_maintain_batch', '_maintenance_due_in', '_end_maintenance',
-                  '_require_commits') then kind = 'admin'
+                  '_require_commits', '_complete_index_jobs', '_index_inputs', '_index_jobs', '_store_embeddings',
+                  '_unembedded_texts',
+                  '_request_passages', '_save_passages') then kind = 'admin'
               when p.proname like '\_%' then false
               when p.proname in (
                   'add_model', 'add_provider', 'add_setting', 'claim_jobs', 'close_wallet', 'complete_job', 'create_memory_index', 'define_process',

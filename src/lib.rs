@@ -138,7 +138,8 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/engine/document.sql", name = "document", requires = ["continuation"]);
 extension_sql_file!("../sql/engine/combine.sql", name = "combine", requires = ["document"]);
-extension_sql_file!("../sql/engine/job_trigger.sql", name = "job_trigger", requires = ["combine"]);
+extension_sql_file!("../sql/engine/index.sql", name = "index", requires = ["combine"]);
+extension_sql_file!("../sql/engine/job_trigger.sql", name = "job_trigger", requires = ["index"]);
 extension_sql_file!("../sql/engine/job_endings.sql", name = "job_endings", requires = ["job_trigger"]);
 extension_sql_file!("../sql/control.sql", name = "control", requires = ["job_endings"]);
 extension_sql_file!(

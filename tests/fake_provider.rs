@@ -18,6 +18,7 @@ mod reply;
 mod shape;
 mod speech;
 mod strict;
+mod vectors;
 mod wait;
 
 pub use act::{Act, Answer, End, NUMBER, Tells};
@@ -332,6 +333,11 @@ impl Inner {
             let mut scripts = locked(&self.scripts);
             let name = if scripts.contains_key(model) { model } else { "*" };
             let Some(script) = scripts.get_mut(name) else {
+                if let Some(act) =
+                    vectors::is_asked(&request.target).then(|| vectors::answer(dialect, &request.body)).flatten()
+                {
+                    return Arc::new(reply(&act, dialect, model, request));
+                }
                 let body =
                     format!("{{\"error\":{{\"message\":\"no script for the model {}\"}}}}", model.escape_debug());
                 return Arc::new(reply(&Act::body(501, "application/json", body), dialect, model, request));

@@ -46,6 +46,8 @@ declare
     ids    uuid[] := array(select a.job_id from unnest(answers) as a);
     -- Jobs that continue what an earlier call of theirs had streamed.
     torn   uuid[] := '{}';
+    -- Looked for once: hardly any answer stands on passages.
+    has_notes boolean := exists (select from retrievals r where r.job = any (ids) and r.note is not null);
 begin
     if exists (select from partials p where p.job_id = any (ids)) then
         torn := _keep_fragments(answers);
@@ -60,7 +62,8 @@ begin
     set status = 'completed', completed_at = moment, attempt_count = j.attempt_count + 1, error_details = null,
         results = jsonb_strip_nulls(jsonb_build_object(
             'contribution_id', coalesce(j.output_text_id, case when a.text is not null then a.id end),
-            'notes', to_jsonb(nullif(a.notes, '{}')))),
+            'notes', to_jsonb(nullif(case when has_notes then a.notes || _retrieval_notes(j.id) else a.notes end,
+                                     '{}')))),
         status_before = null, claim_id = null, claimed_by = null, lease_until = null
     from unnest(answers) as a
     where j.id = a.job_id;

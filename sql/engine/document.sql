@@ -79,7 +79,7 @@ $$;
 create function _document_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, definition_id text, project text, stage text,
                    iteration integer, step_key text, model text, document_key text, version integer, tokens bigint,
-                   cost text, sources text[], content text)
+                   cost text, sources text[], condensed text[], content text)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -88,7 +88,8 @@ begin
     return query
         select j.id, j.claim_id, s.id, s.definition_id, p.name, run.stage, run.iteration, j.step_key, j.model,
                coalesce(j.document_key, j.output_type), j.version, spent.tokens::bigint,
-               round(spent.cost / 1000000.0, 6)::text, _source_names(c.job_id), a.content
+               round(spent.cost / 1000000.0, 6)::text, _source_names(c.job_id, false),
+               _source_names(c.job_id, true), a.content
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         join sessions s on s.id = j.session_id
@@ -107,8 +108,8 @@ begin
 end
 $$;
 
--- What a job read, each as stage/author/document.
-create function _source_names(job uuid) returns text[]
+-- What a job read, each as stage/author/document; or only what it did not read as a whole.
+create function _source_names(job uuid, only_condensed boolean) returns text[]
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
@@ -123,7 +124,7 @@ begin
             select r.stage, r.model, coalesce(r.document_key, r.output_type, r.resource_type), r.name
             from resources r where r.id = i.artifact
         ) as t
-        where i.job = _source_names.job
+        where i.job = _source_names.job and (not only_condensed or i.chunks is not null or i.role = 'combined')
         order by i.position);
 end
 $$;

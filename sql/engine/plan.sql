@@ -250,7 +250,8 @@ create type _planned_child as (
 
 -- An artifact that a planned job reads.
 create type _planned_input as (
-    job uuid, "position" integer, artifact uuid, role text, part text, relevance double precision
+    job uuid, "position" integer, artifact uuid, role text, part text, relevance double precision,
+    retrieval integer
 );
 
 -- Inserts the children that were planned, with what they read; a child that exists already stays as it is.
@@ -276,7 +277,7 @@ begin
         returning id
     )
     select array_agg(child.id) into inserted from child;
-    insert into job_inputs (job, position, artifact, role, part, relevance)
+    insert into job_inputs (job, position, artifact, role, part, relevance, retrieval)
     select i.*
     from unnest(inputs) as i
     where cardinality(inserted) = cardinality(children) or i.job = any (inserted);

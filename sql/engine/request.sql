@@ -55,14 +55,16 @@ $$;
 -- What these jobs were planned with, in order.
 create function _request_inputs(job_ids uuid[])
     returns table (job_id uuid, "position" integer, artifact uuid, role text, part text, relevance double precision,
-                   first_byte integer, end_byte integer)
+                   first_byte integer, end_byte integer, retrieval integer, is_indexed boolean)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 begin
     return query
-        select i.job, i.position, i.artifact, i.role, i.part, i.relevance, i.first_byte, i.end_byte
+        select i.job, i.position, i.artifact, i.role, i.part, i.relevance, i.first_byte, i.end_byte, i.retrieval,
+               i.retrieval is not null
+               and exists (select from retrievals r where r.job = i.job and r.number = i.retrieval)
         from job_inputs i
         where i.job = any (job_ids)
         order by i.job, i.position;
@@ -178,7 +180,7 @@ begin
     join sessions s on s.id = j.session_id
     join stage_runs run on run.id = j.stage_run_id
     where o.prompt is not null
-    on conflict (job_id, resource_type) where job_id is not null do update
+    on conflict (job_id, resource_type, name) where job_id is not null do update
         set content = excluded.content where saved.resource_type = 'continuation_prompt';
 end
 $$;

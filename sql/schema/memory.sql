@@ -72,3 +72,34 @@ begin
                    'language sql immutable parallel safe return %1$I.vector_dims(embedding)', vector_schema);
 end
 $$;
+
+-- What jobs retrieve instead of reading whole documents. The number is that of the input in the step.
+create table retrievals (
+    id              uuid    not null default _uuid_v7() unique,
+    job             uuid    not null references jobs on delete cascade,
+    number          integer not null,
+    query           text    not null,
+    match_count     integer not null,
+    metadata_filter jsonb   not null,
+    embedding_model text,
+    note            text,
+    primary key (job, number)
+);
+do $$
+begin
+    execute (select format('alter table retrievals add column embedding %I.vector', n.nspname)
+             from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector');
+end
+$$;
+comment on table retrievals is 'What jobs search for where a step reads passages instead of whole documents.';
+comment on column retrievals.number is 'The input of the step, counted from 1, as in job_inputs.retrieval.';
+comment on column retrievals.query is 'The query, as it was rendered for the job.';
+comment on column retrievals.note is 'Why the passages were ranked by words alone, although an embedding model is set.';
+
+-- Which claim has a text embedded. A lease whose claim does not hold any more is void.
+create table index_leases (
+    source_id uuid   primary key,
+    job_id    uuid   not null,
+    claim_id  bigint not null
+);
+comment on table index_leases is 'Which claim has a text embedded now, so that no other one pays for the same.';

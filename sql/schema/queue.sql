@@ -29,7 +29,7 @@ create table jobs (
     priority               integer     not null default 0,
     queue_position                   bigint      not null default 0,
     queue                   text        not null
-        generated always as (case when kind in ('plan', 'render') then '' else model end) stored,
+        generated always as (case when kind in ('plan', 'render', 'index') then '' else model end) stored,
     run_at                 timestamptz not null default _now(),
     claim_id               bigint,
     claimed_by             text,
@@ -149,6 +149,8 @@ create table job_inputs (
     artifact  uuid    not null,
     role      text    not null,
     part      text,
+    retrieval integer,
+    chunks    uuid[],
     relevance double precision not null check (relevance between 0 and 1),
     first_byte integer check (first_byte >= 0),
     end_byte   integer check (end_byte > first_byte),
@@ -159,6 +161,9 @@ comment on column job_inputs.first_byte is
     'Of an input that is read in parts: where the part begins in what would be read otherwise, in bytes from 0.';
 comment on column job_inputs.end_byte is 'Where the part ends: the byte behind it.';
 comment on column job_inputs.part is 'A JSON pointer to what is read of the artifact; all of it without one.';
+comment on column job_inputs.retrieval is
+    'The input of the step, counted from 1, that has passages of the artifact retrieved; all of it is read without one.';
+comment on column job_inputs.chunks is 'The chunks in memory whose passages were sent, where passages were retrieved.';
 comment on table job_inputs is
     'What each job was planned with, and so exactly what is sent; an artifact is a contribution or a resource.';
 

@@ -142,8 +142,9 @@ create index resources_made on resources (session_id, stage, iteration)
     where resource_type in ('header_context', 'assembled_json', 'rendered_document');
 -- A stage run has one seed prompt.
 create unique index resources_seed on resources (session_id, stage, iteration) where resource_type = 'seed_prompt';
--- A job has one prompt and makes one text of each type.
-create unique index resources_of_job on resources (job_id, resource_type) where job_id is not null;
+-- A job has one prompt and makes one text of each type; only the passages that it was sent have names.
+create unique index resources_of_job on resources (job_id, resource_type, name) nulls not distinct
+    where job_id is not null;
 comment on table resources is
     'Every other text: prompts, seed prompts, headers, assembled answers, documents, user files, feedback. A prompt '
     'is a JSON list of messages.';

@@ -5,7 +5,8 @@
 
 use super::encode;
 use crate::error::{Error, Problem};
-use crate::store::claim::{self, Claim};
+use crate::store::claim::{self, Claim, Work};
+use crate::store::index;
 use crate::store::reply::{self, CallEnd, Reply};
 use crate::store::request::{self, Draft};
 use crate::store::{catalog, combine, document, opening, partial, sent_prompt, settlement};
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 /// What the verbs return for a claim that is no longer the job's.
 const STALE: &str = "stale";
+/// The note of an index job that a worker outside the server has claimed: it has no verb for vectors.
+const NOT_EMBEDDED: &str = "a worker outside the server does not embed texts";
 
 /// A job whose request cannot be made.
 fn no_request(job: Uuid, reason: &str) -> ErrorReport {
@@ -56,6 +59,11 @@ fn admissions() -> Result<Admissions, Error> {
 pub(crate) fn _open_request(job: Uuid, claim_id: i64) -> Result<Option<JsonB>, ErrorReport> {
     let claim = claim::of_job(job)?.filter(|claim| claim.id == claim_id);
     let claim = claim.ok_or_else(|| no_request(job, "it is no longer claimed"))?;
+    if claim.work == Work::Index {
+        index::drafts(&[claim])?;
+        reply::keep(&[(&claim, &Reply::indexed(Some(NOT_EMBEDDED.to_owned())))])?;
+        return Ok(None);
+    }
     let draft = draft(&claim)?.ok_or_else(|| no_request(job, "it is no longer claimed"))?;
     let (name, is_limited) = (draft.turn.model.clone(), draft.is_funded);
     let admissions = admissions()?;
@@ -69,6 +77,10 @@ pub(crate) fn _open_request(job: Uuid, claim_id: i64) -> Result<Option<JsonB>, E
         RenderedPrompt::Ready { messages, json, tokens } => preparing.end(messages, json, tokens),
         RenderedPrompt::TooLong(groups) => {
             combine::combine(&claim, &preparing.combine_jobs(&groups))?;
+            return Ok(None);
+        }
+        RenderedPrompt::Unindexed(queries) => {
+            index::wait_for_index(&claim, &queries)?;
             return Ok(None);
         }
         RenderedPrompt::WindowFull => {

@@ -8,7 +8,7 @@ mod continuing;
 
 pub use continuing::{Continuing, so_far};
 
-use crate::prompt::{Message, PromptError, Templates};
+use crate::prompt::{self, Message, PromptError, Templates};
 use crate::recipe::{HEADER_CONTEXT, Makes, Problems, Recipe, Step};
 use crate::render::{self, FrontMatter, Layouts, Rendered};
 use serde_json::{Map, Value, json};
@@ -88,6 +88,19 @@ pub struct Turn {
     pub original_user_request: Arc<str>,
     /// What it was planned with, in order.
     pub documents: Vec<Document>,
+}
+
+/// What a job searches for, where an input of its step is read as passages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// The input of the step, counted from 1.
+    pub number: u32,
+    /// The text to search for.
+    pub text: String,
+    /// How many passages at the most; the setting `match_count` where it is not given.
+    pub match_count: Option<u32>,
+    /// What the metadata of a chunk must contain.
+    pub filter: Map<String, Value>,
 }
 
 /// An answer that is to become a document.
@@ -196,6 +209,31 @@ impl Definition {
 
     /// The messages of a job.
     pub fn messages(&self, turn: &Turn) -> Result<Vec<Message>, PromptError> {
+        let (step, values) = self.turn_values(turn)?;
+        let template = if turn.is_combine { COMBINE } else { &step.prompt_template_name };
+        self.templates.messages(template, &Value::Object(values))
+    }
+
+    /// What a job searches for: of these inputs of its step, counted from 1.
+    pub fn queries(&self, turn: &Turn, numbers: &[u32]) -> Result<Vec<Query>, PromptError> {
+        let (step, values) = self.turn_values(turn)?;
+        let values = Value::Object(values);
+        let query = |number: &u32| {
+            let input = (*number as usize).checked_sub(1).and_then(|at| step.inputs_required.get(at));
+            let retrieve = input.and_then(|input| input.retrieve.as_ref());
+            let retrieve = retrieve.ok_or_else(|| PromptError::missing("retrieval", &number.to_string()))?;
+            Ok(Query {
+                number: *number,
+                text: prompt::render_once("query", &retrieve.query, &values)?,
+                match_count: retrieve.match_count,
+                filter: retrieve.filter.clone(),
+            })
+        };
+        numbers.iter().map(query).collect()
+    }
+
+    /// The step of a job, and what its templates may say.
+    fn turn_values(&self, turn: &Turn) -> Result<(&Step, Map<String, Value>), PromptError> {
         let stage = self.stage(&turn.stage).ok_or_else(|| PromptError::missing("stage", &turn.stage))?;
         let step =
             self.step(&turn.stage, &turn.step_key).ok_or_else(|| PromptError::missing("step", &turn.step_key))?;
@@ -220,8 +258,7 @@ impl Definition {
         let material =
             turn.documents.iter().filter(|document| !header.is_some_and(|header| std::ptr::eq(header, *document)));
         values.insert("documents".into(), material.map(Document::values).collect());
-        let template = if turn.is_combine { COMBINE } else { &step.prompt_template_name };
-        self.templates.messages(template, &Value::Object(values))
+        Ok((step, values))
     }
 
     /// The document that an answer becomes, titled as its step is. Content that is not even JSON is shown as it is.

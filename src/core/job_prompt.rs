@@ -4,7 +4,7 @@
 //! Never reads a definition and never stores a prompt: both come in and go out as values.
 
 use crate::context::{Decision, Group, InputFacts, Overflow, Window, fit};
-use crate::definition::{Continuing, Definition, Turn};
+use crate::definition::{Continuing, Definition, Query, Turn};
 use crate::prompt::{Message, PromptError};
 use crate::provider::Class;
 use crate::tokens::Measure;
@@ -17,6 +17,8 @@ pub enum PromptSource {
     Saved(String),
     /// They are rendered from the definition.
     New(Arc<Definition>, Box<Turn>),
+    /// They are rendered once passages are there: what these inputs of the step search for is rendered first.
+    Retrieve(Arc<Definition>, Box<Turn>, Vec<u32>),
     /// They ask for the rest of an answer.
     Continue(Arc<Definition>, Box<Continuing>),
 }
@@ -54,6 +56,8 @@ pub enum RenderedPrompt {
     TooLong(Vec<Group>),
     /// It does not fit, and cannot be made to.
     Overflow(Overflow),
+    /// Passages are retrieved first, by these queries.
+    Unindexed(Vec<Query>),
     /// There is no prompt.
     Failed(Class, String),
 }
@@ -65,6 +69,12 @@ pub fn render_job_prompt(source: PromptSource, limits: &PromptLimits) -> Rendere
         PromptSource::Saved(json) => (saved(json), None),
         PromptSource::New(definition, turn) => {
             (with_json(definition.messages(&turn), usize::MAX), Some((definition, turn)))
+        }
+        PromptSource::Retrieve(definition, turn, numbers) => {
+            return match definition.queries(&turn, &numbers) {
+                Ok(queries) => RenderedPrompt::Unindexed(queries),
+                Err(problem) => RenderedPrompt::Failed(Class::Permanent, problem.to_string()),
+            };
         }
         PromptSource::Continue(definition, continuing) => (with_json(definition.go_on(&continuing), 1), None),
     };

@@ -3,12 +3,14 @@
 //! | module | decides |
 //! |---|---|
 //! | [`chunks`] | where chunks begin and end, and how much neighbours share |
+//! | [`passages`] | how retrieved chunks stand in a prompt |
 //! | [`text_config`] | the text search configuration of a chunk |
 //! | [`ranking`] | how ranks become one score, and which similar chunks are left out |
 //!
 //! Never searches and never makes an embedding: candidates come in with their ranks and vectors.
 
 pub mod chunks;
+pub mod passages;
 pub mod ranking;
 pub mod text_config;
 

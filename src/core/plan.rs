@@ -89,6 +89,9 @@ pub struct ChildInput {
     pub part: Option<String>,
     /// How long compression keeps it.
     pub relevance: f64,
+    /// The input of the step that has passages of it retrieved, counted from 1; none where all of it is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<u32>,
 }
 
 /// A step that cannot be planned.

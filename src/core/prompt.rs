@@ -153,6 +153,11 @@ pub fn check(name: &str, body: &str) -> Result<(), PromptError> {
     Templates::new([(name.to_owned(), body.to_owned())]).map(drop)
 }
 
+/// Renders a template that stands alone.
+pub(crate) fn render_once(name: &str, body: &str, vars: &serde_json::Value) -> Result<String, PromptError> {
+    Templates::new([(name.to_owned(), body.to_owned())])?.render(name, vars)
+}
+
 impl Templates {
     /// Compiles templates given as (name, body).
     pub fn new(bodies: impl IntoIterator<Item = (String, String)>) -> Result<Self, PromptError> {

@@ -33,6 +33,8 @@ pub mod transcript;
 
 use crate::limits::Allowance;
 use crate::prompt::Message;
+use crate::tokens::Measure;
+use embedding::Purpose;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use traits::Manner;
@@ -58,6 +60,20 @@ pub struct Request {
     pub settings: serde_json::Value,
     /// Which call of its job this is, counted from 1.
     pub call_no: u32,
+    /// What the vectors of its messages are for, where vectors are asked for instead of an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embeds: Option<Purpose>,
+}
+
+impl Request {
+    /// The tokens that it sends, as near as is known.
+    pub fn input_tokens(&self, measure: &Measure) -> u64 {
+        match self.embeds {
+            // Texts to embed are sent without the signs that set messages off.
+            Some(_) => self.messages.iter().map(|text| measure.text(&text.content)).sum(),
+            None => measure.messages(&self.messages),
+        }
+    }
 }
 
 /// Where models are called, and how.
@@ -203,6 +219,13 @@ pub enum Outcome {
         /// The same in the provider's own word, where it has one.
         #[serde(default)]
         finish_raw: Option<String>,
+        /// What it consumed.
+        usage: Usage,
+    },
+    /// The model embedded the messages.
+    Vectors {
+        /// One for each message, in their order.
+        vectors: Vec<Vec<f32>>,
         /// What it consumed.
         usage: Usage,
     },

@@ -13,9 +13,11 @@ use serde_json::{Map, Value};
 mod needs;
 mod parse;
 mod reader;
+mod retrieve;
 mod validate;
 mod words;
 
+pub use retrieve::{MAX_MATCHES, Retrieve};
 pub use words::{FileType, FromModels, JobType, Makes, Strategy, UnknownWord};
 
 /// The most steps one recipe may have.
@@ -134,6 +136,8 @@ pub struct Input {
     pub relevance: f64,
     /// Whether it is read from the iteration before.
     pub previous_iteration: bool,
+    /// What is retrieved of it; without, whole documents are read.
+    pub retrieve: Option<Retrieve>,
 }
 
 /// A step that must be complete first.
@@ -383,6 +387,7 @@ impl Input {
             ("multiple", Some(Value::Bool(self.multiple))),
             ("relevance", Some(Value::from(self.relevance))),
             ("previous_iteration", Some(Value::Bool(self.previous_iteration))),
+            ("retrieve", self.retrieve.as_ref().map(Retrieve::to_value)),
         ])
     }
 }

@@ -250,7 +250,7 @@ fn simulate(request: &Request, cancel: &CancelToken) -> Outcome {
     if cancel.wait_until(started + Duration::from_millis(reply.latency_ms)) {
         // A model has read its prompt by the time its call is cancelled.
         let usage = match reply.outcome {
-            Outcome::Answer { usage, .. } => {
+            Outcome::Answer { usage, .. } | Outcome::Vectors { usage, .. } => {
                 Usage { input_tokens: usage.input_tokens, estimated: true, ..Usage::default() }
             }
             Outcome::Failure { usage, .. } => usage,
@@ -268,6 +268,8 @@ fn simulate(request: &Request, cancel: &CancelToken) -> Outcome {
 fn read_answer(outcome: &Outcome, wanted: &Wanted) -> Verdict {
     match outcome {
         Outcome::Answer { text, finish_reason, .. } => verdict(*finish_reason, text, wanted),
+        // Vectors are not read against anything: there are as many as there were texts.
+        Outcome::Vectors { .. } => Verdict::Kept { content: None, is_complete: true, notes: Vec::new() },
         Outcome::Failure { message, .. } => refused(message),
     }
 }

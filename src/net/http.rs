@@ -15,7 +15,8 @@ use crate::cancel::CancelToken;
 use crate::partial_text::PartialText;
 use crate::{lock, secret};
 use dialectic_core::breaker;
-use dialectic_core::provider::dialect::{Dialect, Event};
+use dialectic_core::provider::dialect::{Dialect, Event, Wire};
+use dialectic_core::provider::embedding::{self, Texts};
 use dialectic_core::provider::fault::Fault;
 use dialectic_core::provider::reader::Reader;
 use dialectic_core::provider::redact::Redactor;
@@ -140,7 +141,7 @@ impl Http {
             }));
         }
         let measure = &route.measure;
-        let estimate = |text: &str| (measure.messages(&request.messages), measure.text(text));
+        let estimate = |text: &str| (request.input_tokens(measure), measure.text(text));
         let outcome = redact(state.transcript.outcome(state.status, estimate), state.redactor.as_ref());
         // The transcript alone knows that an answer broke off, so the class is read from the outcome.
         let is_strike = !is_cancelled && matches!(&outcome, Outcome::Failure { class, .. } if breaker::counts(*class));
@@ -171,7 +172,8 @@ impl Http {
         let secret = secret.map_err(CallError::configuration)?;
         let redactor = secret.as_deref().map(Redactor::new).transpose();
         state.redactor = redactor.map_err(|problem| CallError::configuration(problem.to_string()))?;
-        let request = HttpRequest::new(provider, dialect.wire(request, &traits), secret)?;
+        let embedded = request.embeds.map(|_| (request.messages.len(), traits.dimensions));
+        let request = HttpRequest::new(provider, wire(dialect, request, &traits)?, secret)?;
         resolver::check_proxied(route).map_err(CallError::configuration)?;
         let agent = self.agent(route)?;
         let (current, response) = send(&agent, &request, provider, cancel, state)?;
@@ -188,7 +190,10 @@ impl Http {
         state.retry_after = retry_after;
         let framing = framing(dialect, response.headers())?;
         let max_bytes = usize::try_from(settings.max_response_bytes).unwrap_or(usize::MAX);
-        let reader = Reader::new(dialect, framing, max_bytes);
+        let reader = match embedded {
+            Some((count, dimensions)) => Reader::of_vectors(dialect, count, dimensions, max_bytes),
+            None => Reader::new(dialect, framing, max_bytes),
+        };
         ResponseReader { state, partial_text, settings, current: &current, cancel }.read(response, reader)
     }
 
@@ -206,6 +211,16 @@ impl Http {
         agents.insert(route.provider.name.clone(), CachedAgent { provider, policy, agent: agent.clone() });
         Ok(agent)
     }
+}
+
+/// The request in the words of a dialect.
+fn wire(dialect: Dialect, request: &Request, traits: &Traits) -> Result<Wire, CallError> {
+    let Some(purpose) = request.embeds else { return Ok(dialect.wire(request, traits)) };
+    let texts: Vec<String> = request.messages.iter().map(|message| message.content.clone()).collect();
+    let texts = Texts { api_model: &request.api_model, texts: &texts, purpose, dimensions: traits.dimensions };
+    embedding::wire(dialect, &texts).ok_or_else(|| {
+        CallError::Fault(Fault::of_model(format!("the API of provider \"{}\" has no embeddings", request.api)))
+    })
 }
 
 /// Sends a request, again while the provider had closed the kept connection before it saw the request.
@@ -244,6 +259,7 @@ fn redact(outcome: Outcome, redactor: Option<&Redactor>) -> Outcome {
         Outcome::Answer { text, finish_reason, finish_raw, usage } => {
             Outcome::Answer { text, finish_reason, finish_raw: finish_raw.map(redact), usage }
         }
+        Outcome::Vectors { .. } => outcome,
         Outcome::Failure { class, message, retry_after_ms, http_status, scope, usage } => {
             Outcome::Failure { class, message: redact(message), retry_after_ms, http_status, scope, usage }
         }

@@ -44,6 +44,8 @@ pub(crate) enum Work {
     Call,
     /// Render its document.
     Render,
+    /// Have texts embedded.
+    Index,
 }
 
 impl Work {
@@ -51,6 +53,7 @@ impl Work {
         match kind {
             "plan" => Work::Plan,
             "render" => Work::Render,
+            "index" => Work::Index,
             _ => Work::Call,
         }
     }

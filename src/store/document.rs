@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const JOBS: &str = "select job_id, claim_id, session_id, definition_id, project, stage, iteration, step_key, model, \
      document_key, version, \
-     tokens, cost, sources, content from dialectic._document_jobs($1)";
+     tokens, cost, sources, condensed, content from dialectic._document_jobs($1)";
 const KEEP: &str = "select dialectic._keep_documents($1, $2, $3) as job";
 
 /// A claimed render job and what its document is made from.
@@ -41,6 +41,7 @@ pub(crate) fn sources(claims: &[Claim]) -> Result<Vec<Read<Source>>, Error> {
             tokens: row.nullable("tokens")?,
             cost: row.nullable("cost")?,
             sources: row.get("sources")?,
+            condensed: row.get("condensed")?,
         };
         Ok((
             claim,

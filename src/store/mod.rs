@@ -7,6 +7,7 @@ pub(crate) mod combine;
 mod composite;
 pub(crate) mod definition;
 pub(crate) mod document;
+pub(crate) mod index;
 pub(crate) mod maintenance;
 pub(crate) mod opening;
 pub(crate) mod partial;

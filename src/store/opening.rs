@@ -7,7 +7,8 @@ use super::query;
 use super::reply::return_claims;
 use crate::error::Error;
 use crate::store::catalog::Model;
-use crate::store::claim::Claim;
+use crate::store::claim::{Claim, Work};
+use crate::store::index;
 use crate::store::request::Saving;
 use dialectic_core::money::{Ask, Payer, Verdict, admit};
 use pgrx::Uuid;
@@ -19,6 +20,9 @@ const FUNDING: &str = "select job_id, is_counted, worst_cost, owner, balance, he
      held_by_budget from dialectic._funding_facts($1)";
 const OPEN: &str = "select dialectic._open_calls($1) as job";
 const PAUSE: &str = "select dialectic._pause_unfunded($1)";
+
+/// The note of an index job that nobody can pay for.
+const UNFUNDED_NOTE: &str = "there is no money for embeddings";
 
 /// A call that is to be opened.
 pub(crate) struct Opening<'a> {
@@ -60,6 +64,11 @@ pub(crate) fn open(calls: &[Opening]) -> Result<Opened, Error> {
         .filter(|call| !call.is_limited || funded.contains_key(&call.claim.job))
         .map(|call| OpeningRow { call, funding: funded.get(&call.claim.job) })
         .collect();
+    let passages = openings.iter().flat_map(|row| {
+        let sent = row.call.prompt.map_or(&[][..], |prompt| prompt.passages.as_slice());
+        sent.iter().map(|passages| (row.call.claim.job, passages))
+    });
+    index::save_passages(&passages.collect::<Vec<_>>())?;
     if !openings.is_empty() {
         opened.open = query(OPEN, &[composite::array(&openings)?], |row| row.get("job"))?.into_iter().collect();
     }
@@ -88,7 +97,9 @@ fn fund(calls: &[&Opening], opened: &mut Opened) -> Result<HashMap<Uuid, Funding
         })
         .collect();
     let name_of = |index: usize| names.iter().find(|(_, at)| **at == index).map(|(name, _)| name.clone());
-    let (mut funded, mut unfunded) = (HashMap::new(), Vec::new());
+    let (mut funded, mut unfunded, mut unembedded) = (HashMap::new(), Vec::new(), Vec::new());
+    let of_index = |call: &&&Opening| call.claim.work == Work::Index;
+    let indexes: HashSet<Uuid> = calls.iter().filter(of_index).map(|call| call.claim.job).collect();
     for (facts, verdict) in facts.iter().zip(admit(&mut payers, &asks)) {
         match verdict {
             Verdict::Hold => {
@@ -96,6 +107,7 @@ fn fund(calls: &[&Opening], opened: &mut Opened) -> Result<HashMap<Uuid, Funding
                 funded.insert(facts.job, Funding { held: facts.worst_cost, payer });
             }
             Verdict::Wait(index) => drop(opened.waiting.insert(facts.job, name_of(index).unwrap_or_default())),
+            Verdict::Pause(_) if indexes.contains(&facts.job) => unembedded.push(facts.job),
             Verdict::Pause(index) => {
                 let is_wallet = facts.wallet.as_ref().map(|(owner, _)| owner) == name_of(index).as_ref();
                 let short_of = if is_wallet { "wallet" } else { "budget" };
@@ -103,7 +115,9 @@ fn fund(calls: &[&Opening], opened: &mut Opened) -> Result<HashMap<Uuid, Funding
             }
         }
     }
-    opened.paused = unfunded.iter().map(|unfunded| unfunded.job).collect();
+    // A step does without embeddings rather than wait for money.
+    index::complete(unembedded.iter().map(|job| (*job, Some(UNFUNDED_NOTE))).collect())?;
+    opened.paused = unfunded.iter().map(|unfunded| unfunded.job).chain(unembedded).collect();
     if !unfunded.is_empty() {
         query(PAUSE, &[composite::array(&unfunded)?], |_| Ok(()))?;
     }

@@ -10,7 +10,8 @@ use super::composite;
 use super::query;
 use super::settlement::{self, ClosedCall};
 use crate::error::Error;
-use crate::store::claim::Claim;
+use crate::store::claim::{self, Claim};
+use crate::store::index::{self, EmbeddedTexts};
 use dialectic_core::answer::{Verdict, Why};
 use dialectic_core::job::Status;
 use dialectic_core::provider::{Class, FinishReason, Outcome, Scope, Usage, storable};
@@ -73,6 +74,10 @@ pub(crate) enum ReplyResult {
     Continued { text: String, why: Why },
     /// All tokens were spent on reasoning: the same is asked again with this budget.
     Starved { budget: u64 },
+    /// The vectors of texts that an index job had embedded.
+    Embedded(EmbeddedTexts),
+    /// An index job ends without further embeddings; the note says why some are missing.
+    Indexed { note: Option<String> },
     /// Nothing that can be used.
     Failed {
         class: Class,
@@ -84,6 +89,8 @@ pub(crate) enum ReplyResult {
     },
     /// No call was made, because the provider has no room for long.
     Returned,
+    /// No call was made, because another claim has the same texts embedded.
+    Postponed,
 }
 
 impl Reply {
@@ -122,6 +129,24 @@ impl Reply {
         Reply { end: CallEnd { has_answered: true, ..end }, result }
     }
 
+    /// An index job whose texts another claim has embedded; it is due again soon.
+    pub(crate) fn postponed() -> Self {
+        Reply { end: CallEnd::default(), result: ReplyResult::Postponed }
+    }
+
+    /// An index job that needs no call, or whose texts cannot be embedded.
+    pub(crate) fn indexed(note: Option<String>) -> Self {
+        Reply { end: CallEnd::default(), result: ReplyResult::Indexed { note: note.map(storable) } }
+    }
+
+    /// The same with the texts that the vectors are of.
+    pub(crate) fn of_texts(mut self, embedded: Option<EmbeddedTexts>) -> Self {
+        if let (ReplyResult::Embedded(texts), Some(embedded)) = (&mut self.result, embedded) {
+            *texts = EmbeddedTexts { vectors: std::mem::take(&mut texts.vectors), ..embedded };
+        }
+        self
+    }
+
     /// The class of its failure.
     pub(crate) fn class(&self) -> Option<Class> {
         match self.result {
@@ -144,6 +169,7 @@ impl Reply {
                 text.as_ref().map_or(0, String::len) + content.as_ref().map_or(0, String::len)
             }
             ReplyResult::Continued { text, .. } => text.len(),
+            ReplyResult::Embedded(texts) => texts.bytes(),
             _ => 0,
         }
     }
@@ -178,6 +204,10 @@ impl From<(CallResult, Verdict)> for Reply {
                 let finish_raw = finish_raw.map(storable);
                 Reply::answered(CallEnd { finish_reason: Some(finish_reason), finish_raw, usage, ..end }, text, verdict)
             }
+            Outcome::Vectors { vectors, usage } => {
+                let end = CallEnd { has_answered: true, finish_reason: Some(FinishReason::Stop), usage, ..end };
+                Reply { end, result: ReplyResult::Embedded(EmbeddedTexts { vectors, ..EmbeddedTexts::default() }) }
+            }
             Outcome::Failure { class, message, retry_after_ms, http_status, scope, usage } => {
                 let retry_after = retry_after_ms.map(Duration::from_millis);
                 let http_status = end.http_status.or(http_status);
@@ -207,7 +237,12 @@ struct Facts {
 /// settles its call and counts for the cooldown of its provider; it changes no job and stores no text.
 pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<Vec<Uuid>, Error> {
     let is_returned = |reply: &Reply| matches!(reply.result, ReplyResult::Returned);
-    let (back, replies): (Vec<_>, Vec<_>) = replies.iter().copied().partition(|(_, reply)| is_returned(reply));
+    let is_postponed = |reply: &Reply| matches!(reply.result, ReplyResult::Postponed);
+    let (late, replies): (Vec<_>, Vec<_>) = replies.iter().copied().partition(|(_, reply)| is_postponed(reply));
+    for (claim, _) in late {
+        claim::postpone(claim)?;
+    }
+    let (back, replies): (Vec<_>, Vec<_>) = replies.into_iter().partition(|(_, reply)| is_returned(reply));
     if !back.is_empty() {
         return_claims(&back.iter().map(|(claim, _)| *claim).collect::<Vec<_>>())?;
     }
@@ -234,14 +269,19 @@ pub(crate) fn keep(replies: &[(&Claim, &Reply)]) -> Result<Vec<Uuid>, Error> {
     if let (true, Some(backoff)) = (must_cool, &backoff) {
         cooldown::update(&replies, backoff)?;
     }
-    let (mut answers, mut moves) = (Vec::new(), Vec::new());
+    let (mut answers, mut moves, mut indexed) = (Vec::new(), Vec::new(), Vec::new());
     for ((claim, reply), facts) in replies.iter().zip(&facts).filter(|(_, facts)| facts.is_current) {
         match Kept::of(claim, reply, facts, backoff.as_ref()) {
             Some(Kept::Answer(answer)) => answers.push(answer),
             Some(Kept::Move(moved)) => moves.push(moved),
+            Some(Kept::Indexed(note)) => indexed.push((claim.job, note)),
             None => {}
         }
+        if let ReplyResult::Embedded(texts) = &reply.result {
+            index::store_vectors(texts)?;
+        }
     }
+    index::complete(indexed)?;
     if !answers.is_empty() {
         query(STORE, &[composite::array(&answers)?], |_| Ok(()))?;
     }

@@ -4,6 +4,7 @@ use super::{query, readable};
 use crate::error::{Error, Problem};
 use crate::store::claim::{Claim, Read, Work};
 use crate::store::definition::definition;
+use crate::store::index::{self, SentPassages};
 use dialectic_core::answer::Why;
 use dialectic_core::context::{InputFacts, StageLimits};
 use dialectic_core::definition::{Definition, Document, Turn};
@@ -12,7 +13,7 @@ use dialectic_core::render::body;
 use dialectic_core::structure;
 use dialectic_core::tokens::Measure;
 use pgrx::Uuid;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ const JOBS: &str = "select job_id, claim_id, session_id, project_id, definition_
      max_output_tokens, call_no, is_last_attempt, kind, context_safety, max_ratio, may_continue, makes, prompt, \
      chunks, fragments, gap, continue_reason, \
      missing_keys, is_funded, target_tokens, text_limit from dialectic._request_jobs($1)";
-const INPUTS: &str = "select job_id, position, artifact, role, part, relevance, first_byte, end_byte \
-     from dialectic._request_inputs($1)";
+const INPUTS: &str = "select job_id, position, artifact, role, part, relevance, first_byte, end_byte, retrieval, \
+     is_indexed from dialectic._request_inputs($1)";
 const TEXTS: &str = "select id, type, name, stage, author, reviewer, about, document_key, content, has_front_matter, \
      depth, text_limit \
      from dialectic._request_texts($1)";
@@ -52,6 +53,10 @@ pub(crate) struct Draft {
     pub(crate) text_limit: Option<u64>,
     /// The positions of its inputs, with what is known of each besides its text.
     pub(crate) inputs: Vec<(i32, InputFacts)>,
+    /// The inputs of its step, counted from 1, that are read as passages and whose queries are not stored.
+    pub(crate) unindexed: Vec<u32>,
+    /// The passages among its documents.
+    pub(crate) passages: Vec<SentPassages>,
 }
 
 impl Draft {
@@ -111,6 +116,10 @@ struct Input {
     part: Option<String>,
     relevance: f64,
     range: Option<Range<usize>>,
+    /// The input of the step that reads passages of it.
+    retrieval: Option<u32>,
+    /// Whether that input's query is stored.
+    is_indexed: bool,
 }
 
 struct Row {
@@ -139,9 +148,14 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
             part: row.nullable("part")?,
             relevance: row.get("relevance")?,
             range: byte("first_byte")?.zip(byte("end_byte")?).map(|(first, end)| first..end),
+            retrieval: row.nullable::<i32>("retrieval")?.map(i32::unsigned_abs),
+            is_indexed: row.get("is_indexed")?,
         })
     })?;
     let texts = read_texts(inputs.iter().map(|input| input.artifact).collect())?;
+    let retrieving: HashSet<Uuid> =
+        inputs.iter().filter(|input| input.retrieval.is_some()).map(|input| input.job).collect();
+    let passages = index::passages(&retrieving.into_iter().collect::<Vec<_>>())?;
     let prompts: HashMap<Uuid, Arc<str>> = query(PROMPTS, &[projects.into_iter().collect::<Vec<_>>().into()], |row| {
         Ok((row.get::<Uuid>("project_id")?, row.get::<&str>("content")?.into()))
     })?
@@ -149,17 +163,34 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
     .collect();
     let mut documents: HashMap<Uuid, Vec<Document>> = HashMap::new();
     let mut facts: HashMap<Uuid, Vec<(i32, InputFacts)>> = HashMap::new();
+    let mut unindexed: HashMap<Uuid, BTreeSet<u32>> = HashMap::new();
+    let mut sent: HashMap<Uuid, Vec<SentPassages>> = HashMap::new();
     for input in inputs {
-        if let Some(text) = texts.get(&input.artifact) {
-            let known = InputFacts { relevance: input.relevance, depth: text.depth, most: text.text_limit };
-            facts.entry(input.job).or_default().push((input.position, known));
-            documents.entry(input.job).or_default().push(text.as_document(input));
+        let Input { job, artifact, retrieval, is_indexed, .. } = input;
+        if let Some(text) = texts.get(&artifact) {
+            let known = InputFacts {
+                relevance: input.relevance,
+                depth: text.depth,
+                most: text.text_limit,
+                is_retrieved: retrieval.is_some(),
+            };
+            facts.entry(job).or_default().push((input.position, known));
+            let mut document = text.as_document(input);
+            if retrieval.is_some() && is_indexed {
+                let read = SentPassages::new(artifact, passages.get(&(job, artifact)).map_or(&[], Vec::as_slice));
+                document.content = Arc::clone(&read.content);
+                sent.entry(job).or_default().push(read);
+            }
+            documents.entry(job).or_default().push(document);
         }
+        unindexed.entry(job).or_default().extend(retrieval.filter(|_| !is_indexed));
     }
     for row in &mut rows {
         let Ok(draft) = &mut row.draft else { continue };
         draft.turn.documents = documents.remove(&row.claim.job).unwrap_or_default();
         draft.inputs = facts.remove(&row.claim.job).unwrap_or_default();
+        draft.passages = sent.remove(&row.claim.job).unwrap_or_default();
+        draft.unindexed = unindexed.remove(&row.claim.job).unwrap_or_default().into_iter().collect();
         if let Some(prompt) = prompts.get(&row.project) {
             draft.turn.original_user_request = Arc::clone(prompt);
         }
@@ -230,6 +261,8 @@ fn read_jobs(jobs: Vec<Uuid>) -> Result<Vec<Row>, Error> {
                 chain,
                 text_limit,
                 inputs: Vec::new(),
+                unindexed: Vec::new(),
+                passages: Vec::new(),
             });
             Ok(Row { claim, draft, project, has_prompt })
         })
@@ -289,4 +322,6 @@ pub(crate) struct Saving {
     pub(crate) messages: String,
     /// Whether they only ask for the rest of an answer: those before them are saved.
     pub(crate) goes_on: bool,
+    /// The passages in them.
+    pub(crate) passages: Vec<SentPassages>,
 }

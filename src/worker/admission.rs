@@ -157,6 +157,11 @@ impl Admissions {
         }
     }
 
+    /// A model that is not paused; its fallback does not count, because vectors of two models cannot be compared.
+    pub(crate) fn callable(&self, name: &str) -> Option<&Arc<Model>> {
+        self.catalog.models.get(name).filter(|model| !self.availability(model).is_paused)
+    }
+
     /// Whether a model can be called now, as far as cooldowns say.
     fn availability(&self, model: &Model) -> Availability {
         let over = self.now().saturating_sub(self.read_at);

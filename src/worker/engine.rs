@@ -282,8 +282,15 @@ impl Engine {
     /// Whether a job only waits for a session that another transaction has locked.
     fn is_held_up(&self) -> bool {
         let is_free = |session: Uuid| !self.hold_ups.is_held(session);
-        let waits =
-            [Kind::Answered, Kind::Rendered, Kind::Oversized, Kind::Claimed, Kind::SeedRendered, Kind::Unreadable];
+        let waits = [
+            Kind::Answered,
+            Kind::Rendered,
+            Kind::Oversized,
+            Kind::Unindexed,
+            Kind::Claimed,
+            Kind::SeedRendered,
+            Kind::Unreadable,
+        ];
         if waits.into_iter().any(|kind| self.in_flight.at(kind).any(|(claim, _)| is_free(claim.session))) {
             return true;
         }

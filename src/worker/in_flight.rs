@@ -7,8 +7,10 @@ use crate::error::Problem;
 use crate::store::catalog::Model;
 use crate::store::claim::{Claim, Work};
 use crate::store::combine::Combine;
+use crate::store::index::EmbeddedTexts;
 use crate::store::reply::Reply;
 use crate::worker::prepare::{Admission, Prepared, Preparing};
+use dialectic_core::definition::Query;
 use dialectic_core::limits::Ticket;
 use dialectic_core::provider::Provider;
 use dialectic_net::ClaimId;
@@ -31,6 +33,8 @@ pub(crate) enum Place {
     Preparing(Box<Preparing>),
     /// Its documents do not fit: these groups are condensed first.
     Oversized(Vec<Combine>),
+    /// What it retrieves from is indexed first.
+    Unindexed(Vec<Query>),
     /// Its request is complete and waits for its provider, for money, or for a thread.
     Prepared(Box<Prepared>),
     /// A thread calls its model.
@@ -53,6 +57,7 @@ pub(crate) enum Kind {
     SeedRendered,
     Preparing,
     Oversized,
+    Unindexed,
     Prepared,
     Calling,
     Answered,
@@ -62,13 +67,14 @@ pub(crate) enum Kind {
 }
 
 /// The number of places, and what `health()` calls them.
-pub(crate) const KINDS: usize = 11;
+pub(crate) const KINDS: usize = 12;
 pub(crate) const KIND_NAMES: [&str; KINDS] = [
     "claimed",
     "rendering_seed",
     "seed_rendered",
     "preparing",
     "oversized",
+    "unindexed",
     "prepared",
     "calling",
     "answered",
@@ -85,6 +91,7 @@ impl Place {
             Place::SeedRendered(_) => Kind::SeedRendered,
             Place::Preparing(_) => Kind::Preparing,
             Place::Oversized(_) => Kind::Oversized,
+            Place::Unindexed(_) => Kind::Unindexed,
             Place::Prepared(_) => Kind::Prepared,
             Place::Calling(_) => Kind::Calling,
             Place::Answered(_) => Kind::Answered,
@@ -110,6 +117,8 @@ pub(crate) struct Calling {
     /// How many tokens its messages were counted as, where they were.
     pub(crate) counted: u64,
     pub(crate) ticket: Option<Ticket>,
+    /// The texts that are embedded, where it is the call of an index job.
+    pub(crate) embedded: Option<EmbeddedTexts>,
 }
 
 /// A job in flight.

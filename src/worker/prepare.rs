@@ -6,6 +6,7 @@
 use crate::store::catalog::Model;
 use crate::store::claim::Claim;
 use crate::store::combine::Combine;
+use crate::store::index::{EmbeddedTexts, IndexDraft, SentPassages};
 use crate::store::opening::Opening;
 use crate::store::request::{Draft, Saving};
 use crate::worker::admission::Admissions;
@@ -14,10 +15,12 @@ use dialectic_core::context::{Candidate, Group, Overflow, StageLimits, Window};
 use dialectic_core::definition::Continuing;
 use dialectic_core::job_prompt::{PromptLimits, PromptSource};
 use dialectic_core::limits::Ticket;
-use dialectic_core::prompt::Message;
+use dialectic_core::prompt::{Message, Role};
 use dialectic_core::provider::Request;
+use dialectic_core::provider::embedding::{BatchLimit, Purpose};
 use dialectic_core::recipe::Makes;
 use dialectic_core::tokens::Measure;
+use pgrx::Uuid;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -36,6 +39,7 @@ pub(crate) struct Preparing {
     limits: StageLimits,
     /// The positions of its inputs, in the order of its documents.
     positions: Vec<i32>,
+    passages: Vec<SentPassages>,
 }
 
 /// A job whose request is complete.
@@ -54,6 +58,8 @@ pub(crate) struct Prepared {
     pub(crate) wanted: Wanted,
     /// The prompt, unless it is saved already.
     pub(crate) prompt: Option<Saving>,
+    /// The texts that are embedded, where it is the call of an index job.
+    pub(crate) embedded: Option<EmbeddedTexts>,
 }
 
 /// What a complete request waits for.
@@ -117,6 +123,7 @@ impl Preparing {
             // What goes on in the middle of an object is none itself.
             Some(_) => None,
         };
+        let passages = draft.passages;
         let (positions, inputs) = draft.inputs.into_iter().unzip();
         let is_counted = model.is_counted() || draft.is_funded || measure.learns_from(claim.id.unsigned_abs());
         let limits = PromptLimits { window, inputs, is_spent, measure, is_counted };
@@ -133,7 +140,8 @@ impl Preparing {
             }
             (Some(json), None) => PromptSource::Saved(json),
             (None, Some(_)) => return Err("cannot continue the answer: its prompt is missing".to_owned()),
-            (None, None) => PromptSource::New(draft.definition, Box::new(draft.turn)),
+            (None, None) if draft.unindexed.is_empty() => PromptSource::New(draft.definition, Box::new(draft.turn)),
+            (None, None) => PromptSource::Retrieve(draft.definition, Box::new(draft.turn), draft.unindexed),
         };
         let preparing = Preparing {
             model,
@@ -146,6 +154,7 @@ impl Preparing {
             goes_on,
             limits: stage,
             positions,
+            passages,
         };
         Ok((preparing, source, limits))
     }
@@ -188,8 +197,10 @@ impl Preparing {
             content: self.content,
             settings: self.model.settings.clone(),
             call_no: self.call_no,
+            embeds: None,
         };
-        let prompt = (!self.is_saved).then_some(Saving { messages: json, goes_on: self.goes_on });
+        let prompt =
+            (!self.is_saved).then_some(Saving { messages: json, goes_on: self.goes_on, passages: self.passages });
         Prepared {
             model: self.model,
             request,
@@ -200,8 +211,47 @@ impl Preparing {
             payer: None,
             wanted,
             prompt,
+            embedded: None,
         }
     }
+}
+
+/// The next call of an index job: as many of its texts as its provider takes at once. None where the API has no
+/// embeddings.
+pub(crate) fn embedding_call(draft: IndexDraft, model: Arc<Model>, measure: &Measure) -> Option<Prepared> {
+    let limit = BatchLimit::of(&model.provider.api)?;
+    let counts: Vec<u64> = draft.texts.iter().map(|(_, text)| measure.counted_text(text)).collect();
+    let count = limit.count(counts.iter().map(|count| measure.at_most(*count))).min(draft.texts.len());
+    let counted: u64 = counts[..count].iter().sum();
+    let is_last = count == draft.texts.len();
+    let (targets, texts): (Vec<Uuid>, Vec<String>) = draft.texts.into_iter().take(count).unzip();
+    let purpose = if draft.is_of_queries { Purpose::Query } else { Purpose::Document };
+    let request = Request {
+        api: model.provider.api.clone(),
+        model: model.name.clone(),
+        api_model: model.api_model.clone(),
+        messages: texts.into_iter().map(|content| Message { role: Role::User, content }).collect(),
+        max_output_tokens: 0,
+        // The window of an embedding model is that of one text.
+        context_window: u64::MAX,
+        content: None,
+        settings: model.settings.clone(),
+        call_no: draft.call_no,
+        embeds: Some(purpose),
+    };
+    let embedded = EmbeddedTexts { model: model.name.clone(), targets, vectors: Vec::new(), is_last };
+    Some(Prepared {
+        model,
+        request,
+        counted: 0,
+        tokens: measure.at_most(counted),
+        reads: Some(measure.worst(counted)),
+        admission: Admission::Queued,
+        payer: None,
+        wanted: Wanted::default(),
+        prompt: None,
+        embedded: Some(embedded),
+    })
 }
 
 impl Prepared {

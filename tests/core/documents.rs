@@ -70,6 +70,7 @@ fn front(key: &str) -> FrontMatter {
         tokens: Some(4213),
         cost: Some("0.031270".into()),
         sources: vec!["fieldbook/session_1234abcd/iteration_1/1_thesis/seed_prompt.md".into()],
+        condensed: Vec::new(),
     }
 }
 

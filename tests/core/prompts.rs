@@ -230,6 +230,7 @@ fn the_simulator_understands_every_turn() {
             content: None,
             settings: json!({}),
             call_no: 1,
+            embeds: None,
         };
         let Outcome::Answer { text, .. } = simulator::answer(&request).outcome else { panic!("{name} was refused") };
         assert!(text.starts_with(title), "{name}: {text}");

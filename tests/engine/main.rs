@@ -67,6 +67,7 @@ mod rendering;
 mod replica_role;
 mod restricted;
 mod retrieval;
+mod retrieving;
 mod run_pending;
 mod scenarios;
 mod schedules;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// The dialect of a path, and the model where the path names it.
 pub(super) fn dialect_of(target: &str) -> Option<(Dialect, Option<&str>)> {
     let path = target.split('?').next().unwrap_or_default();
-    if let Some((model, "streamGenerateContent" | "generateContent")) =
+    if let Some((model, "streamGenerateContent" | "generateContent" | "batchEmbedContents")) =
         path.rsplit_once("/models/").and_then(|(_, call)| call.rsplit_once(':'))
     {
         return Some((Dialect::Google, Some(model)));
@@ -20,6 +20,8 @@ pub(super) fn dialect_of(target: &str) -> Option<(Dialect, Option<&str>)> {
         ("/responses", Dialect::Responses),
         ("/messages", Dialect::Anthropic),
         ("/api/chat", Dialect::Ollama),
+        ("/embeddings", Dialect::Chat),
+        ("/api/embed", Dialect::Ollama),
     ];
     ends.into_iter().find(|(end, _)| path.ends_with(end)).map(|(_, dialect)| (dialect, None))
 }

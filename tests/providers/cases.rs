@@ -95,7 +95,7 @@ fn text_of(dialect: Dialect, name: &str) -> String {
     reader.end().into_iter().for_each(|event| transcript.take(event));
     match transcript.outcome(Some(200), |_| (0, 0)) {
         Outcome::Answer { text, .. } => text,
-        Outcome::Failure { message, .. } => panic!("{}: {message}", file.display()),
+        other => panic!("{}: {other:?}", file.display()),
     }
 }
 

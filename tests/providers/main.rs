@@ -9,6 +9,7 @@ mod continuing;
 mod costs;
 mod cutting;
 mod egress;
+mod embeddings;
 mod fallback;
 mod finishing;
 mod ground;

@@ -17,11 +17,13 @@ pub struct InputFacts {
     pub depth: u32,
     /// The tokens that it was to have at the most, where it is a condensed text.
     pub most: Option<u64>,
+    /// Whether only passages of it are read.
+    pub is_retrieved: bool,
 }
 
 impl Default for InputFacts {
     fn default() -> Self {
-        Self { relevance: 1.0, depth: 0, most: None }
+        Self { relevance: 1.0, depth: 0, most: None, is_retrieved: false }
     }
 }
 
@@ -72,7 +74,7 @@ impl Desk<'_> {
         let mut around = Vec::with_capacity(documents.len());
         for (at, document) in documents.iter().enumerate() {
             let facts = facts.get(at).copied().unwrap_or_default();
-            let may_shrink = may_shrink(&document.r#type);
+            let may_shrink = may_shrink(&document.r#type) && !facts.is_retrieved;
             let text = measure.counted_text(&document.content);
             let added = match may_shrink {
                 true => self.counted_combine(vec![document.clone()])?.saturating_sub(frame) + SEAM,
@@ -88,7 +90,7 @@ impl Desk<'_> {
                 is_stuck: facts.most.is_some_and(|most| measure.estimate(text) as f64 > most as f64 * TOLERANCE),
             });
         }
-        let (bare, tag) = self.bare()?;
+        let (bare, tag) = self.bare(&pieces)?;
         let line = |piece: &Piece| measure.at_most(measure.counted_text(&line(&piece.name))).min(piece.tokens);
         let lines: u64 = pieces.iter().filter(|piece| piece.may_shrink).map(line).sum();
         let floor = (bare + lines).min(total);
@@ -98,9 +100,9 @@ impl Desk<'_> {
     }
 
     /// The tokens of the prompt without the documents that may shrink, and what a condensed text adds besides its own.
-    fn bare(&self) -> Result<(u64, u64), PromptError> {
-        let whole: Vec<Document> =
-            self.turn.documents.iter().filter(|document| !may_shrink(&document.r#type)).cloned().collect();
+    fn bare(&self, pieces: &[Piece]) -> Result<(u64, u64), PromptError> {
+        let stays = self.turn.documents.iter().zip(pieces).filter(|(_, piece)| !piece.may_shrink);
+        let whole: Vec<Document> = stays.map(|(document, _)| document.clone()).collect();
         let counted = |documents: Vec<Document>| {
             self.definition.messages(&Turn { documents, ..self.turn.clone() }).map(|said| self.measure.counted(&said))
         };

@@ -44,7 +44,7 @@ impl<'a> Children<'a> {
     ) -> Result<(), PlanError> {
         let mut inputs = Vec::new();
         let mut related = Vec::new();
-        for (input, sources) in self.step.inputs_required.iter().zip(chosen) {
+        for ((input, sources), number) in self.step.inputs_required.iter().zip(chosen).zip(1..) {
             if input.required && sources.is_empty() {
                 let message = format!("nothing of it belongs to group {group_key}");
                 return Err(missing(self.step, input, &message));
@@ -57,6 +57,7 @@ impl<'a> Children<'a> {
                 role: input.role().to_owned(),
                 part: input.part.clone(),
                 relevance: input.relevance,
+                retrieval: input.retrieve.as_ref().map(|_| number),
             }));
             // The iteration before had other lineages; reading it is no descent.
             if !input.previous_iteration {

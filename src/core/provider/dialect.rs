@@ -69,6 +69,8 @@ pub enum Event {
         /// In the provider's.
         raw: String,
     },
+    /// The vectors of the texts that were sent.
+    Vectors(Vec<Vec<f32>>),
     /// What was consumed so far.
     Usage(Counts),
     /// It went wrong.

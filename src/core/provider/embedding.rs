@@ -10,10 +10,12 @@ mod laws;
 use super::Class;
 use super::dialect::{Dialect, Key, Wire, has_error};
 use super::fault::Fault;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// What the vectors are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// To be found.
     Document,
@@ -41,6 +43,41 @@ pub struct Vectors {
     pub vectors: Vec<Vec<f32>>,
     /// Tokens read, where the provider says so.
     pub input_tokens: Option<u64>,
+}
+
+/// The most that one request may embed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLimit {
+    /// How many texts.
+    pub texts: usize,
+    /// How many tokens in all texts together.
+    pub tokens: u64,
+}
+
+impl BatchLimit {
+    /// The largest of all providers.
+    pub const LARGEST: BatchLimit = BatchLimit { texts: 512, tokens: 250_000 };
+
+    /// The limit of a provider; none where its API has no embeddings. OpenAI takes 2,048 texts, but the vectors of so
+    /// many would exceed the largest response; Gemini is said to mix up the order of more than a hundred.
+    pub fn of(api: &str) -> Option<Self> {
+        match api {
+            "openai" | "simulator" => Some(BatchLimit::LARGEST),
+            "google" => Some(BatchLimit { texts: 100, tokens: 20_000 }),
+            "ollama" => Some(BatchLimit { texts: 128, tokens: 100_000 }),
+            _ => None,
+        }
+    }
+
+    /// How many of these texts, given by their tokens, go into the next request: at least one.
+    pub fn count(self, tokens: impl IntoIterator<Item = u64>) -> usize {
+        let mut total = 0;
+        let fits = |tokens: &u64| {
+            total += tokens;
+            total <= self.tokens
+        };
+        tokens.into_iter().take(self.texts).take_while(fits).count().max(1)
+    }
 }
 
 /// The request for the vectors of these texts; none for an API that has no embeddings.
@@ -89,8 +126,8 @@ fn gemini(name: &str, texts: &Texts, text: &str) -> Value {
     request
 }
 
-/// The vectors in the body of a response to [`wire`].
-pub fn read(dialect: Dialect, texts: &Texts, body: &Value) -> Result<Vectors, Fault> {
+/// The vectors in the body of a response to [`wire`], which asked for this many of this length.
+pub fn read(dialect: Dialect, count: usize, dimensions: Option<u32>, body: &Value) -> Result<Vectors, Fault> {
     if has_error(body) {
         return Err(dialect.fault(None, body));
     }
@@ -101,8 +138,8 @@ pub fn read(dialect: Dialect, texts: &Texts, body: &Value) -> Result<Vectors, Fa
         Dialect::Anthropic => return Err(useless("this API has no embeddings")),
     };
     let items = body.get(list).and_then(Value::as_array).ok_or_else(|| useless("the answer has no embeddings"))?;
-    if items.len() != texts.texts.len() {
-        return Err(useless(format!("{} vectors came for {} texts", items.len(), texts.texts.len())));
+    if items.len() != count {
+        return Err(useless(format!("{} vectors came for {count} texts", items.len())));
     }
     let mut places: Vec<Option<Vec<f32>>> = vec![None; items.len()];
     for (position, item) in items.iter().enumerate() {
@@ -115,7 +152,7 @@ pub fn read(dialect: Dialect, texts: &Texts, body: &Value) -> Result<Vectors, Fa
         *place = Some(vector(if field.is_empty() { Some(item) } else { item.get(field) })?);
     }
     let mut vectors: Vec<Vec<f32>> = places.into_iter().flatten().collect();
-    let length = texts.dimensions.map(|length| length as usize).or_else(|| vectors.first().map(Vec::len));
+    let length = dimensions.map(|length| length as usize).or_else(|| vectors.first().map(Vec::len));
     if let Some(odd) = vectors.iter().find(|vector| Some(vector.len()) != length) {
         return Err(useless(format!("a vector has {} numbers instead of {}", odd.len(), length.unwrap_or(0))));
     }

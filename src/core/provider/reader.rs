@@ -7,10 +7,11 @@
 #[cfg(test)]
 pub(crate) mod laws;
 
-use super::Class;
-use super::dialect::{Dialect, Event};
+use super::dialect::{Counts, Dialect, Event};
+use super::embedding::{self, Vectors};
 use super::fault::Fault;
 use super::stream::{Frame, Frames, Framing};
+use super::{Class, FinishReason};
 use serde_json::Value;
 
 /// The end of a stream, in the words of those who send one.
@@ -23,12 +24,19 @@ pub struct Reader {
     framing: Framing,
     frames: Frames,
     is_over: bool,
+    /// How many vectors are expected, and of which length where that was asked for.
+    vectors: Option<(usize, Option<u32>)>,
 }
 
 impl Reader {
     /// A reader for a response of this kind, none of whose messages is larger than `most` bytes.
     pub fn new(dialect: Dialect, framing: Framing, most: usize) -> Self {
-        Reader { dialect, framing, frames: Frames::new(framing, most), is_over: false }
+        Reader { dialect, framing, frames: Frames::new(framing, most), is_over: false, vectors: None }
+    }
+
+    /// A reader for a response with this many vectors, of at most `most` bytes.
+    pub fn of_vectors(dialect: Dialect, count: usize, dimensions: Option<u32>, most: usize) -> Self {
+        Reader { vectors: Some((count, dimensions)), ..Reader::new(dialect, Framing::Whole, most) }
     }
 
     /// The events that these bytes complete.
@@ -74,6 +82,7 @@ impl Reader {
             return self.end_with(fault, events);
         };
         let heard = match self.framing {
+            _ if self.vectors.is_some() => self.read_vectors(&data),
             Framing::Whole => self.dialect.whole(&data),
             _ => self.dialect.events(frame.name.as_deref(), &data),
         };
@@ -84,6 +93,18 @@ impl Reader {
                 self.is_over = true;
                 return;
             }
+        }
+    }
+
+    fn read_vectors(&self, data: &Value) -> Vec<Event> {
+        let (count, dimensions) = self.vectors.unwrap_or_default();
+        match embedding::read(self.dialect, count, dimensions, data) {
+            Ok(Vectors { vectors, input_tokens }) => {
+                let counts = Counts { input: input_tokens, output: Some(0), ..Counts::default() };
+                let finish = Event::Finish { reason: FinishReason::Stop, raw: String::new() };
+                vec![Event::Usage(counts), Event::Vectors(vectors), finish]
+            }
+            Err(fault) => vec![Event::Fault(fault)],
         }
     }
 

@@ -11,8 +11,8 @@
 
 mod afresh;
 mod conversation;
-mod facts;
 pub mod embedding;
+mod facts;
 mod reading;
 mod settings;
 mod shape;
@@ -49,6 +49,10 @@ pub fn answer(request: &Request) -> Reply {
     let latency_ms = settings.latency_ms(mix(hash ^ u64::from(request.call_no)));
     let input_tokens = request.messages.iter().map(|m| tokens(&m.content)).sum();
     let outcome = fault(request, &settings, input_tokens).unwrap_or_else(|| {
+        if request.embeds.is_some() {
+            let vectors = request.messages.iter().map(|text| embedding::embed(&text.content)).collect();
+            return Outcome::Vectors { vectors, usage: Usage { input_tokens, ..Usage::default() } };
+        }
         let shape = shape(request, &settings, &conversation);
         let desk = Desk { request, settings: &settings, conversation: &conversation, hash };
         let rest = desk.rest(shape.as_ref());

@@ -32,6 +32,8 @@ pub struct Traits {
     pub effort: Option<String>,
     /// Whether the usage in a stream must be asked for and may be.
     pub stream_usage: bool,
+    /// The length of the vectors of an embedding model, where it is not the model's own.
+    pub dimensions: Option<u32>,
     /// What else is put into every request.
     pub extra_body: Map<String, Value>,
 }
@@ -49,6 +51,7 @@ impl Default for Traits {
             thinking: None,
             effort: None,
             stream_usage: true,
+            dimensions: None,
             extra_body: Map::new(),
         }
     }

@@ -12,6 +12,7 @@ use super::{Class, FinishReason, Outcome, Usage, storable};
 #[derive(Debug, Default)]
 pub struct Transcript {
     text: String,
+    vectors: Option<Vec<Vec<f32>>>,
     finish: Option<(FinishReason, String)>,
     counts: Counts,
     is_refused: bool,
@@ -27,6 +28,7 @@ impl Transcript {
             Event::Text(text) => self.text.push_str(&storable(text)),
             Event::Refusal(_) => self.is_refused = true,
             Event::Tool => self.wants_tool = true,
+            Event::Vectors(vectors) => self.vectors = Some(vectors),
             Event::Finish { reason, raw } => self.finish = Some((reason, storable(raw))),
             Event::Usage(counts) => self.counts.merge(counts),
             Event::Fault(fault) => {
@@ -69,6 +71,9 @@ impl Transcript {
                 scope: fault.scope,
                 usage,
             };
+        }
+        if let Some(vectors) = self.vectors {
+            return Outcome::Vectors { vectors, usage };
         }
         match self.finish {
             Some((reason, raw)) => {

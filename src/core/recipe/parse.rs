@@ -29,7 +29,7 @@ const STEP_FIELDS: [&str; 14] = [
     "isolated_by",
 ];
 
-const INPUT_FIELDS: [&str; 10] = [
+const INPUT_FIELDS: [&str; 11] = [
     "type",
     "stage",
     "document_key",
@@ -40,6 +40,7 @@ const INPUT_FIELDS: [&str; 10] = [
     "multiple",
     "relevance",
     "previous_iteration",
+    "retrieve",
 ];
 
 pub(super) fn recipe(value: &Value) -> Result<Recipe, Problems> {
@@ -189,6 +190,7 @@ impl Reader<'_> {
         // Absent relevance is full relevance: weight zero would throw the input away first.
         let relevance = reader.relevance().unwrap_or(1.0);
         let previous_iteration = reader.flag("previous_iteration").unwrap_or(false);
+        let retrieve = reader.retrieve("retrieve");
 
         let r#type = r#type?;
         let reads_its_own = strategy == Some(Strategy::PerModel) || r#type == HEADER_CONTEXT;
@@ -203,6 +205,7 @@ impl Reader<'_> {
             multiple,
             relevance,
             previous_iteration,
+            retrieve,
         })
     }
 }

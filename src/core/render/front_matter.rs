@@ -28,6 +28,8 @@ pub struct FrontMatter {
     pub cost: Option<String>,
     /// The paths of what it was written from.
     pub sources: Vec<String>,
+    /// Those of them that the model did not read as a whole.
+    pub condensed: Vec<String>,
 }
 
 impl fmt::Display for FrontMatter {
@@ -49,16 +51,20 @@ impl fmt::Display for FrontMatter {
                 && cost.parse::<f64>().is_ok();
             writeln!(f, "cost: {}", if plain { cost.clone() } else { quoted(cost) })?;
         }
-        if self.sources.is_empty() {
-            writeln!(f, "sources: []")?;
-        } else {
-            writeln!(f, "sources:")?;
-            for source in &self.sources {
-                writeln!(f, "  - {}", quoted(source))?;
-            }
+        list(f, "sources", &self.sources)?;
+        if !self.condensed.is_empty() {
+            list(f, "condensed", &self.condensed)?;
         }
         writeln!(f, "---")
     }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, key: &str, names: &[String]) -> fmt::Result {
+    if names.is_empty() {
+        return writeln!(f, "{key}: []");
+    }
+    writeln!(f, "{key}:")?;
+    names.iter().try_for_each(|name| writeln!(f, "  - {}", quoted(name)))
 }
 
 fn quoted(text: &str) -> String {

@@ -205,6 +205,7 @@ fn front_matter_is_read_back_whatever_the_names() {
             tokens: Some(12),
             cost: Some(if name == "plain" { "0.0123".into() } else { name.into() }),
             sources: hostile.map(str::to_owned).into(),
+            condensed: Vec::new(),
         };
         let rendered = markdown(None, &json!({"a": "---\nb"}), &front, name);
         let yaml = rendered.markdown.strip_prefix("---\n").unwrap().split_once("\n---\n").unwrap().0;

@@ -35,6 +35,7 @@ struct Input {
     role: String,
     part: Option<String>,
     relevance: f64,
+    retrieval: Option<i32>,
 }
 
 /// Children of many plans.
@@ -80,7 +81,8 @@ impl Children {
             for (input, position) in child.inputs.into_iter().zip(1..) {
                 let (artifact, role) = (row_id(&input.artifact)?, input.role);
                 let (part, relevance) = (input.part, input.relevance);
-                self.inputs.push(Input { job: id, position, artifact, role, part, relevance });
+                let retrieval = input.retrieval.and_then(|number| i32::try_from(number).ok());
+                self.inputs.push(Input { job: id, position, artifact, role, part, relevance, retrieval });
             }
         }
         Ok(())
@@ -133,6 +135,7 @@ impl Composite for Input {
             self.role.as_str().into(),
             self.part.as_deref().into(),
             self.relevance.into(),
+            self.retrieval.into(),
         ]
     }
 }

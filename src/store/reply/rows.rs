@@ -1,7 +1,7 @@
 //! What is written for replies: how calls ended, answers, and where jobs move, as rows of composite types.
 
 use super::{CallEnd, Facts, Reply, ReplyResult};
-use crate::store::claim::Claim;
+use crate::store::claim::{Claim, Work};
 use crate::store::composite::Composite;
 use crate::store::random;
 use crate::uuid_v7;
@@ -54,6 +54,8 @@ impl Composite for End<'_> {
 pub(super) enum Kept<'a> {
     Answer(Answer<'a>),
     Move(Moved<'a>),
+    /// An index job is complete; the note says why texts have no embedding.
+    Indexed(Option<&'a str>),
 }
 
 pub(super) struct Answer<'a> {
@@ -100,10 +102,21 @@ impl<'a> Kept<'a> {
                     retry_after: end.retry_after,
                 };
                 let to = retry::after_failure(&failed, facts.claimed_from, backoff?, random());
+                // Retrieval does without embeddings; nobody waits until a person corrects a provider.
+                let is_over = to.status.is_ended() || *class == Class::Configuration;
+                if claim.work == Work::Index && is_over {
+                    return Some(Kept::Indexed(Some(message)));
+                }
                 let (failure, hint) = (Some((*class, message.as_str())), hint.as_deref());
                 Kept::Move(Moved { job: claim.job, to, failure, hint, budget: None })
             }
-            ReplyResult::Returned => return None,
+            ReplyResult::Embedded(texts) if texts.is_last => Kept::Indexed(None),
+            ReplyResult::Embedded(_) => {
+                let to = JobMove { status: facts.claimed_from, is_charged: false, after: Duration::ZERO };
+                Kept::Move(Moved { job: claim.job, to, failure: None, hint: None, budget: None })
+            }
+            ReplyResult::Indexed { note } => Kept::Indexed(note.as_deref()),
+            ReplyResult::Returned | ReplyResult::Postponed => return None,
         })
     }
 }

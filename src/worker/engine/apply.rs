@@ -8,12 +8,13 @@ use super::{Engine, Host, Report};
 use crate::error::Problem;
 use crate::store::claim::{Claim, Read};
 use crate::store::document;
+use crate::store::index::IndexDraft;
 use crate::store::opening::Opened;
 use crate::store::reply::Reply;
 use crate::store::request::Draft;
 use crate::worker::cache_invalidation;
 use crate::worker::in_flight::{Kind, Place};
-use crate::worker::prepare::{Admission, Preparing};
+use crate::worker::prepare::{Admission, Prepared, Preparing, embedding_call};
 use dialectic_core::definition::SeedSource;
 use dialectic_core::provider::Class;
 use dialectic_net::ClaimId;
@@ -44,6 +45,10 @@ impl Engine {
         for (claim, run, source) in done.seedless {
             done.read.remove(&claim.id);
             self.render_seed(host, claim, run, source);
+        }
+        for draft in done.index_drafts {
+            done.read.remove(&draft.claim.id);
+            self.prepare_index(draft);
         }
         self.apply_read(host, done.read, &done.left, done.unplannable, done.drafts, done.sources);
         if !opened.is_empty() {
@@ -160,6 +165,27 @@ impl Engine {
         }
         self.in_flight.advance(claim.id, Place::RenderingSeed(run));
         host.at("rendering_seed");
+    }
+
+    /// Prepares the next call of an index job. Where nothing is left to embed, or nothing can be, the job is complete.
+    fn prepare_index(&mut self, draft: IndexDraft) {
+        let id = draft.claim.id;
+        let reply = match draft.model.clone() {
+            _ if !draft.is_leased => Reply::postponed(),
+            Some(name) if !draft.texts.is_empty() => {
+                if let Some(prepared) = self.embedding_call(&name, draft) {
+                    return drop(self.in_flight.advance(id, Place::Prepared(Box::new(prepared))));
+                }
+                Reply::indexed(Some(format!("embedding model \"{name}\" cannot be called")))
+            }
+            _ => Reply::indexed(None),
+        };
+        self.in_flight.advance(id, Place::Answered(Box::new(reply)));
+    }
+
+    fn embedding_call(&self, model: &str, draft: IndexDraft) -> Option<Prepared> {
+        let model = self.admissions.callable(model)?;
+        embedding_call(draft, Arc::clone(model), &self.admissions.measure(model))
     }
 
     /// Has the prompt of a job made. A model that the cached catalog does not know may have been added just now.

@@ -6,12 +6,12 @@
 
 use super::Engine;
 use crate::settings;
-use crate::store::claim::Claim;
+use crate::store::claim::{Claim, Work};
 use crate::store::definition;
 use crate::store::reply::Reply;
 use crate::worker::admission::Admissions;
 use crate::worker::in_flight::{Calling, Place};
-use crate::worker::prepare::{Admission, Preparing};
+use crate::worker::prepare::{Admission, Prepared, Preparing};
 use dialectic_core::job_prompt::RenderedPrompt;
 use dialectic_core::provider::Class;
 use dialectic_net::{ClaimId, Finished, ModelCall, Route};
@@ -64,6 +64,7 @@ impl Engine {
     /// A call ended: its usage is known, and a provider that asks for a pause gets it at once.
     fn replied(&mut self, id: ClaimId, reply: Reply) {
         let Some(Place::Calling(calling)) = self.in_flight.advance(id, Place::Claimed) else { return };
+        let reply = reply.of_texts(calling.embedded);
         let end = &reply.end;
         self.admissions.learn(&calling.model, calling.counted, &end.usage);
         if let Some(ticket) = calling.ticket {
@@ -145,7 +146,18 @@ impl Engine {
         let mut excluded = self.unclaimable();
         excluded.retain(|session| Some(*session) != due_session);
         for id in self.admissions.admit(&mut self.in_flight, &excluded, free) {
-            self.answered(id, Reply::returned());
+            let reply = self.without_admission(id);
+            self.answered(id, reply);
+        }
+    }
+
+    /// What becomes of a call that would wait long for its provider. Texts are not embedded by a paused one.
+    fn without_admission(&mut self, id: ClaimId) -> Reply {
+        let Some((claim, prepared)) = self.in_flight.prepared_mut(id) else { return Reply::returned() };
+        match &prepared.model.name {
+            _ if claim.work != Work::Index => Reply::returned(),
+            name if self.admissions.callable(name).is_some() => Reply::postponed(),
+            name => Reply::indexed(Some(format!("embedding model \"{name}\" is paused"))),
         }
     }
 
@@ -167,9 +179,10 @@ impl Engine {
                 Admission::Admitted(ticket) => Some(ticket),
                 _ => None,
             };
-            let calling = Calling { model: prepared.model, counted: prepared.counted, ticket };
+            let Prepared { model, counted, embedded, request, wanted, .. } = *prepared;
+            let calling = Calling { model, counted, ticket, embedded };
             self.in_flight.advance(id, Place::Calling(Box::new(calling)));
-            self.calls.call(id, ModelCall { request: prepared.request, wanted: prepared.wanted, route });
+            self.calls.call(id, ModelCall { request, wanted, route });
         }
     }
 }
@@ -186,6 +199,7 @@ fn place_of(preparing: Preparing, rendered: RenderedPrompt, admissions: &Admissi
             let hint = preparing.hint(&overflow, admissions);
             Place::Answered(Box::new(Reply::too_large(overflow.to_string(), hint)))
         }
+        RenderedPrompt::Unindexed(queries) => Place::Unindexed(queries),
         RenderedPrompt::Failed(class, problem) => Place::Answered(Box::new(Reply::failed(class, problem))),
     }
 }

@@ -6,6 +6,7 @@
 use super::{Engine, UNSTORED_BYTES_LIMIT, read_news};
 use crate::error::{Error, Problem};
 use crate::store::claim::{self, Claim, Order, Read, Taken, Work};
+use crate::store::index::{self, IndexDraft};
 use crate::store::opening::{self, Opened};
 use crate::store::request::{self, Draft};
 use crate::store::{self, catalog, combine, document, partial, plan, reply};
@@ -48,6 +49,7 @@ pub(super) struct Done {
     /// Jobs that were read; those that could not be come with the reason.
     pub(super) drafts: Vec<Read<Draft>>,
     pub(super) sources: Vec<Read<document::Source>>,
+    pub(super) index_drafts: Vec<IndexDraft>,
     /// Claims that were read or planned. One that appears in no other field is no longer ours.
     pub(super) read: HashSet<ClaimId>,
     /// Plans that are left for another transaction.
@@ -148,7 +150,7 @@ impl Engine {
         };
         let answered = some(Kind::Answered, parts.keep);
         let rendered = some(Kind::Rendered, parts.keep);
-        let oversized = some(Kind::Oversized, parts.keep);
+        let oversized = [some(Kind::Oversized, parts.keep), some(Kind::Unindexed, parts.keep)].concat();
         let unreadable = some(Kind::Unreadable, parts.keep);
         let may_open = parts.open && self.in_flight.unstored_bytes() < UNSTORED_BYTES_LIMIT;
         let admitted: Vec<_> = self
@@ -191,6 +193,7 @@ impl Engine {
                 Place::Answered(reply) => replies.push((claim, &**reply)),
                 Place::Rendered(text) => documents.push((claim, text.as_str())),
                 Place::Oversized(groups) => combine::combine(claim, groups)?,
+                Place::Unindexed(queries) => index::wait_for_index(claim, queries)?,
                 Place::Unreadable(problem) => failures.push((claim, problem)),
                 _ => continue,
             }
@@ -258,6 +261,7 @@ impl Engine {
         let of = |work: Work| -> Vec<Claim> { unread.iter().filter(|claim| claim.work == work).copied().collect() };
         done.drafts = request::drafts(&of(Work::Call))?;
         done.sources = document::sources(&of(Work::Render))?;
+        done.index_drafts = index::drafts(&of(Work::Index))?;
         self.note_missing(&unread, done)?;
         done.read.extend(unread.iter().map(|claim| claim.id));
         // A model that was added together with a job of its own is known before that job is prepared.
@@ -274,6 +278,7 @@ impl Engine {
             .iter()
             .map(|(claim, _)| claim.id)
             .chain(done.sources.iter().map(|(claim, _)| claim.id))
+            .chain(done.index_drafts.iter().map(|draft| draft.claim.id))
             .collect();
         let missing = unread.iter().filter(|claim| !read.contains(&claim.id)).copied().collect();
         done.drafts.extend(self.lacking(missing)?.into_iter().map(|(claim, problem)| (claim, Err(problem))));

@@ -174,6 +174,7 @@ fn the_simulator_answers_a_repair_with_exactly_what_is_missing() {
         content: Some(shape),
         settings: json!({"omit_keys": missing}),
         call_no: 1,
+        embeds: None,
     };
     let Outcome::Answer { text, .. } = simulator::answer(&request).outcome else { panic!("refused") };
     let answer: Value = serde_json::from_str(&text).expect("JSON");

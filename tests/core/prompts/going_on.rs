@@ -30,6 +30,7 @@ fn chain(process: &str, step: &str, settings: Value) -> Chain {
         content: of.content_to_include.clone(),
         settings,
         call_no: 1,
+        embeds: None,
     };
     let mut wanted = Wanted {
         shape: of.content_to_include.clone(),

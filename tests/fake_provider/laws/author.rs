@@ -26,6 +26,7 @@ fn asking(dialect: Dialect, said: Option<&str>) -> Vec<u8> {
         content: None,
         settings: json!({}),
         call_no: 1,
+        embeds: None,
     };
     let wire = dialect.wire(&request, &Traits::default());
     let path = if matches!(dialect, Dialect::Chat | Dialect::Responses) { "/v1" } else { "" };

@@ -3,6 +3,10 @@
 //! They decide nothing; they hold [`super`] to what its header says.
 
 use super::*;
+use crate::provider::Outcome;
+use crate::provider::dialect::Event;
+use crate::provider::reader::Reader;
+use crate::provider::transcript::Transcript;
 use proptest::prelude::*;
 
 fn two() -> Vec<String> {
@@ -14,7 +18,7 @@ fn asked(texts: &[String]) -> Texts<'_> {
 }
 
 fn class(dialect: Dialect, texts: &Texts, body: Value) -> Class {
-    read(dialect, texts, &body).expect_err(&body.to_string()).class
+    read(dialect, texts.texts.len(), texts.dimensions, &body).expect_err(&body.to_string()).class
 }
 
 /// Base64, written down from its definition.
@@ -68,7 +72,7 @@ fn the_documented_answer_of_ollama_is_read() {
         [0.010071029, -0.0017594862, 0.05007221, 0.04692972, 0.054916814, 0.008599704, 0.105441414, -0.025878139, 0.12958129, 0.031952348],
         [-0.0098027075, 0.06042469, 0.025257962, -0.006364387, 0.07272725, 0.017194884, 0.09032035, -0.051705178, 0.09951512, 0.09072481]]});
     let texts = two();
-    let read = read(Dialect::Ollama, &asked(&texts), &body).unwrap();
+    let read = read(Dialect::Ollama, texts.len(), None, &body).unwrap();
     assert_eq!(read.input_tokens, Some(8));
     assert_eq!((read.vectors[0][0], read.vectors[1][9]), (0.010071029, 0.09072481));
     assert_eq!(read.vectors[1].len(), 10);
@@ -86,7 +90,7 @@ fn openai_may_send_words_or_bytes_and_any_order() {
     ] {
         let body = json!({"object": "list", "model": "name", "usage": {"prompt_tokens": 8, "total_tokens": 8}, "data": [
             {"object": "embedding", "index": 1, "embedding": second}, {"object": "embedding", "index": 0, "embedding": first}]});
-        let read = read(Dialect::Chat, &asked(&texts), &body).unwrap();
+        let read = read(Dialect::Chat, texts.len(), None, &body).unwrap();
         assert_eq!(read, Vectors { vectors: expected.clone(), input_tokens: Some(8) });
     }
 }
@@ -95,7 +99,7 @@ fn openai_may_send_words_or_bytes_and_any_order() {
 fn vectors_of_gemini_are_one_long() {
     let texts = two();
     let body = json!({"embeddings": [{"values": [3.0, 4.0]}, {"values": [0.0, -2.0]}]});
-    let read = read(Dialect::Google, &asked(&texts), &body).unwrap();
+    let read = read(Dialect::Google, texts.len(), None, &body).unwrap();
     assert_eq!(read, Vectors { vectors: vec![vec![0.6, 0.8], vec![0.0, -1.0]], input_tokens: None });
     let zero = json!({"embeddings": [{"values": [3.0, 4.0]}, {"values": [0.0, 0.0]}]});
     assert_eq!(class(Dialect::Google, &asked(&texts), zero), Class::Content);
@@ -131,7 +135,7 @@ fn what_is_not_one_vector_for_each_text_is_a_fault() {
     ] {
         assert_eq!(class(Dialect::Chat, &asked, body), Class::Content);
     }
-    assert!(read(Dialect::Chat, &asked, &with(one.clone())).is_ok());
+    assert!(read(Dialect::Chat, asked.texts.len(), asked.dimensions, &with(one.clone())).is_ok());
     asked.dimensions = Some(3);
     assert_eq!(class(Dialect::Chat, &asked, with(one.clone())), Class::Content);
 }
@@ -156,4 +160,37 @@ proptest! {
             prop_assert_eq!(encoded(&bytes), text);
         }
     }
+}
+
+#[test]
+fn response_in_pieces_becomes_vectors_with_usage() {
+    let body = json!({
+        "data": [{"index": 1, "embedding": [0.0, 1.0]}, {"index": 0, "embedding": [1.0, 0.0]}],
+        "usage": {"prompt_tokens": 7, "total_tokens": 7}
+    })
+    .to_string();
+    let mut reader = Reader::of_vectors(Dialect::Chat, 2, None, 1 << 20);
+    let mut transcript = Transcript::default();
+    body.as_bytes().chunks(5).flat_map(|bytes| reader.push(bytes)).for_each(|event| transcript.take(event));
+    reader.end().into_iter().for_each(|event| transcript.take(event));
+    let Outcome::Vectors { vectors, usage } = transcript.outcome(Some(200), |_| (99, 99)) else { panic!("no vectors") };
+    assert_eq!(vectors, [[1.0, 0.0], [0.0, 1.0]]);
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.estimated), (7, 0, false));
+}
+
+#[test]
+fn vectors_of_unequal_length_are_a_fault() {
+    let mut reader = Reader::of_vectors(Dialect::Ollama, 2, None, 1 << 20);
+    let mut events = reader.push(br#"{"embeddings": [[1.0, 0.0], [1.0]]}"#);
+    events.extend(reader.end());
+    assert!(matches!(&events[..], [Event::Fault(_)]), "{events:?}");
+}
+
+#[test]
+fn batch_ends_at_texts_or_tokens_and_is_never_empty() {
+    let limit = BatchLimit { texts: 3, tokens: 100 };
+    assert_eq!(limit.count([10, 10, 10, 10]), 3);
+    assert_eq!(limit.count([60, 30, 30]), 2);
+    assert_eq!(limit.count([500, 1]), 1);
+    assert_eq!(BatchLimit::of("anthropic"), None);
 }

@@ -33,6 +33,7 @@ pub(crate) fn request() -> Request {
         content: None,
         settings: Value::Null,
         call_no: 1,
+        embeds: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn request(model: &str, messages: Vec<Message>, settings: Value) -> Request {
         content: None,
         settings,
         call_no: 1,
+        embeds: None,
     }
 }
 
@@ -48,7 +49,7 @@ fn said(request: &Request) -> (String, FinishReason, Usage) {
 
 fn failed(request: &Request) -> Option<(Class, Option<u16>, Option<u64>)> {
     match answer(request).outcome {
-        Outcome::Answer { .. } => None,
+        Outcome::Answer { .. } | Outcome::Vectors { .. } => None,
         Outcome::Failure { class, http_status, retry_after_ms, .. } => Some((class, http_status, retry_after_ms)),
     }
 }

@@ -39,6 +39,7 @@ fn request(messages: &[(Role, &str)]) -> Request {
         content: Some(json!({"title": ""})),
         settings: json!({}),
         call_no: 1,
+        embeds: None,
     }
 }
 

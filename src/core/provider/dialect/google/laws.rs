@@ -38,6 +38,7 @@ fn request(api_model: &str, messages: &[(Role, &str)]) -> Request {
         content: Some(json!({"title": ""})),
         settings: json!({}),
         call_no: 1,
+        embeds: None,
     }
 }
 

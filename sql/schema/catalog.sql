@@ -83,7 +83,7 @@ comment on column models.reasoning_price is 'Of what it thought and nobody sees;
 comment on column models.max_concurrency is
     'A limit of its own within those of its provider, as are those per minute; null: none.';
 comment on column models.fallback is 'Another model that answers in its place when its provider cannot.';
-comment on column models.kind is 'chat writes texts; embedding queue_positions them into vectors.';
+comment on column models.kind is 'chat writes texts; embedding turns them into vectors.';
 comment on column models.settings is
     'What differs between models; for simulator models the faults and the latency they show.';
 

@@ -23,6 +23,7 @@ pages! {
     processes_runs "docs/processes.md" claims::processes;
     models_runs "docs/models.md" claims::models;
     money_runs "docs/money.md" claims::money;
+    memory_runs "docs/memory.md";
     operations_runs "docs/operations.md";
     retention_runs "docs/retention.md";
     security_runs "docs/security.md";

@@ -100,6 +100,7 @@ const ADMIN_ONLY: [&str; 25] = [
     "claim_jobs",
     "close_wallet",
     "complete_job",
+    "create_memory_index",
     "define_process",
     "define_stage",
     "fail_job",

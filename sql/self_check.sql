@@ -39,6 +39,11 @@ begin atomic
     where r.session_id is not null
       and not exists (select from sessions s where s.id = r.session_id and s.project_id = r.project_id)
     union all
+    select 'a chunk is of a session of its project', m.id, format('session %s, project %s', m.session_id, m.project_id)
+    from memory m
+    where m.session_id is not null
+      and not exists (select from sessions s where s.id = m.session_id and s.project_id = m.project_id)
+    union all
     select 'a text is of a project', r.id, format('project %s does not exist', r.project_id)
     from resources r
     where not exists (select from projects p where p.id = r.project_id);

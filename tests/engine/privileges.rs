@@ -93,7 +93,7 @@ fn users_and_admins_write_no_table() {
 }
 
 /// What only an admin may call, by name.
-const ADMIN_ONLY: [&str; 25] = [
+const ADMIN_ONLY: [&str; 26] = [
     "add_model",
     "add_provider",
     "add_setting",

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// A law, a statement that breaks it and returns the object at fault, and a word of the problem.
 ///
 /// The ground is an essay that completed (one model) and a stage that was just generated (its root is pending).
-const LAWS: [(&str, &str, &str); 40] = [
+const LAWS: [(&str, &str, &str); 41] = [
     (
         "a definition has the content that it is named after",
         "with changed as (update dialectic.definitions set domain = 'changed' where process = 'essay' returning id) \
@@ -47,6 +47,14 @@ const LAWS: [(&str, &str, &str); 40] = [
         "update dialectic.resources set session_id = '00000000-0000-0000-0000-000000000008' \
          where id = (select id from dialectic.resources where resource_type = 'seed_prompt' limit 1) returning id",
         "session 00000000-0000-0000-0000-000000000008",
+    ),
+    (
+        "a chunk is of a session of its project",
+        "insert into dialectic.memory (project_id, session_id, source_id, chunk_no, content, tokens, content_hash, \
+             text_config, lexemes) \
+         select '00000000-0000-0000-0000-00000000000b', id, id, 1, 'Stray', 1, '', 'simple', '' \
+         from dialectic.sessions limit 1 returning id",
+        "project 00000000-0000-0000-0000-00000000000b",
     ),
     (
         "a text is of a project",

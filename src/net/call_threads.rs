@@ -27,8 +27,8 @@ const CALL_STACK: usize = 512 << 10;
 const RENDER_STACK: usize = 2 << 20;
 /// The niceness of call threads: the main thread, which serves them all, runs first.
 const CALL_NICE: i32 = 15;
-/// Rendering is CPU work, so more threads would not make it faster.
-const RENDER_THREADS: usize = 2;
+/// How many threads render. Rendering is CPU work, so more threads would not make it faster.
+pub const RENDER_THREADS: usize = 2;
 
 /// The claim that a task belongs to.
 pub type ClaimId = i64;

@@ -22,7 +22,7 @@ mod secret;
 mod thread_pool;
 mod wake_channel;
 
-pub use call_threads::{CallThreads, ClaimId, Finished, ModelCall};
+pub use call_threads::{CallThreads, ClaimId, Finished, ModelCall, RENDER_THREADS};
 pub use http::{CallResult, Policy, Route};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -23,7 +23,7 @@ static IS_WORKER: AtomicBool = AtomicBool::new(false);
 
 /// How often a session that somebody else holds is looked at.
 const HELD_UP: Duration = Duration::from_millis(10);
-/// The latch is not waited on for less.
+/// The latch is not waited on for less, and before so short a wait nothing is reported.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Whether this process is a worker.
@@ -112,7 +112,7 @@ fn serve(database: u32) {
     let mut plans = PlanRefresh::new();
     let mut maintenance = Maintenance::new();
     loop {
-        signals::heed();
+        signals::reset();
         let notice = shmem::look(database);
         if notice.leave {
             return;
@@ -137,7 +137,9 @@ fn serve(database: u32) {
         shmem::count_cycle(database, micros, in_flight);
         show_hold_ups(database, &mut engine);
         if rest != Some(Duration::ZERO) {
-            report_idle(rest.is_none_or(|rest| rest > Duration::from_millis(100)));
+            if rest != Some(SHORTEST) {
+                report_idle(rest.is_none_or(|rest| rest > Duration::from_millis(100)));
+            }
             signals::wait(rest, Some(engine.socket()));
         }
     }
@@ -230,6 +232,9 @@ impl Worker {
     fn rest(&mut self, engine: &Engine, report: &Report) -> Option<Duration> {
         if report.backoff.is_some() {
             return report.backoff;
+        }
+        if report.awaits_prompts {
+            return Some(SHORTEST);
         }
         if report.is_busy {
             return Some(Duration::ZERO);

@@ -61,6 +61,8 @@ pub(crate) struct Report {
     pub(crate) claimed: usize,
     /// Whether another cycle has something to do at once.
     pub(crate) is_busy: bool,
+    /// Whether the prompts that are being rendered come before the next claim.
+    pub(crate) awaits_prompts: bool,
     /// Whether something waits for a session that another transaction has locked.
     pub(crate) is_held_up: bool,
     /// How long everything waits because the database is held up.

@@ -58,8 +58,15 @@ pub(crate) fn wait(time: Option<Duration>, socket: Option<RawFd>) {
             milliseconds,
             pg_sys::PG_WAIT_EXTENSION,
         );
-        pg_sys::ResetLatch(pg_sys::MyLatch);
     }
+    reset();
+}
+
+/// Resets the latch and does what the server asks for. The caller then reads what it was told: a latch that is set for
+/// something already read would end the next wait for nothing.
+pub(crate) fn reset() {
+    // SAFETY: the latch is the process's own.
+    unsafe { pg_sys::ResetLatch(pg_sys::MyLatch) };
     heed();
 }
 

@@ -3,6 +3,7 @@
 use crate::load::*;
 use dialectic_tests::server::*;
 use dialectic_tests::*;
+use postgres::Client;
 use std::time::Duration;
 
 #[test]
@@ -36,6 +37,40 @@ fn each_commit_of_new_work_wakes_the_resting_worker() {
         one(&mut client, "select count(*) = 21 from dialectic.stage_runs where status = 'completed'", &[])
     });
     assert_sound(&mut client);
+}
+
+/// How often the worker has claimed by the time it rests. Its rest is looked at first: what it did before is counted.
+fn claims_at_rest(client: &mut Client) -> i64 {
+    let mut claims = -1;
+    soon("the worker rests", || {
+        let rests: bool =
+            one(client, "select state = 'idle' from pg_stat_activity where backend_type = 'pg_dialectic worker'", &[]);
+        let counted = one(
+            client,
+            "select coalesce(sum(calls), 0)::bigint from pg_stat_statements where query like '%._claim_batch(%'",
+            &[],
+        );
+        std::mem::replace(&mut claims, counted) == counted && rests
+    });
+    claims
+}
+
+#[test]
+fn resting_worker_opens_a_call_with_four_claims() {
+    let libraries = "shared_preload_libraries = 'pg_dialectic, pg_stat_statements'";
+    let (_server, mut client) = Server::serving(libraries);
+    client.batch_execute("create extension pg_stat_statements").expect("pg_stat_statements");
+    model(&mut client, "slow", "3600000");
+    // Of the plan; of its child; with the call; and one that finds nothing left. A prompt that takes long to render,
+    // because the machine is busy, adds one, so that the fewest are counted.
+    let mut claims = Vec::new();
+    for calls in 1..=12 {
+        let before = claims_at_rest(&mut client);
+        single_calls(&mut client, "slow", 1);
+        soon("the call is open", || one::<i64>(&mut client, OPEN_CALLS, &[]) == calls);
+        claims.push(claims_at_rest(&mut client) - before);
+    }
+    assert_eq!(claims.iter().min(), Some(&4), "{claims:?}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::worker::in_flight::{Kind, Place};
 use crate::worker::prepare::{Admission, Prepared, Preparing, embedding_call};
 use dialectic_core::definition::SeedSource;
 use dialectic_core::provider::Class;
-use dialectic_net::ClaimId;
+use dialectic_net::{ClaimId, RENDER_THREADS};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -80,6 +80,9 @@ impl Engine {
         self.busy.extend(done.busy);
         self.busy.retain(|session| self.in_flight.needs_transaction(*session));
         report.claimed += claimed;
+        // Where each prompt has a thread at once, it is rendered before a claim would end.
+        let rendering = self.in_flight.count(Kind::Preparing);
+        report.awaits_prompts = done.has_put_off_claim && (1..=RENDER_THREADS).contains(&rendering);
         let finished = self.in_flight.finished_batches().len();
         report.is_busy |= stored + sent + claimed + read + finished > 0;
     }

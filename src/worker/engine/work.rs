@@ -64,6 +64,8 @@ pub(super) struct Done {
     pub(super) tried: HashSet<ClaimId>,
     pub(super) stored: HashSet<ClaimId>,
     pub(super) taken: Taken,
+    /// Whether nothing was claimed because the prompts of what was read come first.
+    pub(super) has_put_off_claim: bool,
     pub(super) planned: usize,
     /// How long planning took, which sees to its own bounds.
     pub(super) planning: Duration,
@@ -108,7 +110,9 @@ impl Engine {
             self.read(only, &mut done)?;
             phase.set(Phase::Claiming);
             // Where there is little to do, what was just read is prepared before more is claimed.
-            if !parts.open || done.drafts.is_empty() || !done.stored.is_empty() || done.planned > 0 {
+            done.has_put_off_claim =
+                parts.open && !done.drafts.is_empty() && done.stored.is_empty() && done.planned == 0;
+            if !done.has_put_off_claim {
                 self.claim(room, only, &mut done)?;
             }
         }

@@ -243,7 +243,7 @@ declare
     excluded     uuid[] := terms.excluded;
     unfunded     uuid[] := terms.unfunded;
     worked_alone uuid[] := terms.worked_alone;
-    closed       text[] := _full_queues(terms);
+    closed       text[] := case when terms.limited_queues = '{}' then '{}' else _full_queues(terms) end;
 begin
     return array(
         select c.place
@@ -278,10 +278,15 @@ begin
 end
 $$;
 
--- The limited queues that have no room.
+-- The limited queues that have no room. In plpgsql, because a function in SQL with a subquery is planned at each call.
 create function _full_queues(terms _claim_terms) returns text[]
-    language sql immutable
+    language plpgsql immutable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
     return array(select l.queue from unnest(terms.limited_queues, terms.rooms) as l(queue, room) where l.room < 1);
+end
+$$;
 
 -- Locks up to max_jobs of the candidates, skipping what other transactions have locked.
 --

@@ -33,9 +33,14 @@ $$;
 
 -- The first chunk of the chain that an answer belongs to.
 create function _root_of(job jobs, contribution uuid) returns uuid
-    language sql stable
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
     return coalesce(job.target_contribution_id, (select c.root_id from contributions c where c.id = contribution),
                     contribution);
+end
+$$;
 
 -- Inserts the jobs that render answers or continue them. A job that waits for an answer waits for all of it.
 create function _insert_followers(answers _answer[]) returns void

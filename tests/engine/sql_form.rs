@@ -1,5 +1,5 @@
-//! The form of the files below sql/: a function has at most 60 lines, a file at most 400, and the engine's SQL calls Rust
-//! for little. Nothing of the engine runs here.
+//! The form of the files below sql/: a function has at most 60 lines, a file at most 400, and the engine's SQL calls
+//! Rust for little and has few functions that are planned at each call. Nothing of the engine runs here.
 
 use dialectic_tests::*;
 use std::collections::BTreeSet;
@@ -132,4 +132,35 @@ fn sql_of_the_engine_calls_few_functions_of_rust() {
         "_worker_state", // server fact
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn few_functions_of_the_engine_are_planned_at_each_call() {
+    let database = Database::unserved();
+    // The planner does not inline a function in SQL that has settings or a subquery; each statement plans it again.
+    let planned_again: Vec<String> = column(
+        &mut database.connect(),
+        "select p.proname::text from pg_proc p join pg_language l on l.oid = p.prolang \
+         where p.pronamespace = 'dialectic'::regnamespace and l.lanname = 'sql' and not p.proretset \
+         and (p.proconfig is not null or p.prosqlbody::text like '%:hasSubLinks true%')",
+        &[],
+    );
+    let engine = all().into_iter().filter(|(path, _)| path.components().any(|part| part.as_os_str() == "engine"));
+    let of_engine: BTreeSet<String> = engine.flat_map(|(_, text)| functions(&text)).map(|(name, _)| name).collect();
+    let found: BTreeSet<&str> =
+        planned_again.iter().map(String::as_str).filter(|name| of_engine.contains(*name)).collect();
+    let expected = [
+        "_claimer_key",      // when a claimer starts
+        "_gap",              // a continuation
+        "_insert_seed",      // a stage
+        "_insert_stage_run", // a stage
+        "_is_read",          // a further iteration
+        "_live_claimers",    // another claimer is listed
+        "_lock_void_claims", // a claimer died
+        "_pause_after_loss", // a claimer died
+        "_ready_status",     // resume, retry, the end of a prerequisite
+        "_reopen_stage_run", // a regeneration
+        "_server",           // when a claimer starts
+    ];
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
 }

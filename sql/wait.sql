@@ -44,9 +44,8 @@ comment on procedure wait(uuid, interval) is
     'Returns when nothing of the session is left to run, with a line on what it took; an error when it or a '
     'regeneration failed, it is cancelled or paused, or it is not done in time.';
 
--- A claim brings no session to rest and is the most frequent move, so it wakes nobody.
-create trigger _wake_waiters after update on jobs
-    for each row when (old.status <> new.status and new.status <> 'processing') execute function _wake_waiters();
+-- Jobs that move wake the waiters through the trigger of job_trigger.sql. A claim brings no session to rest and is the
+-- most frequent move, so it wakes nobody.
 create trigger _wake_waiters after delete or update of status on sessions
     for each statement execute function _wake_waiters();
 

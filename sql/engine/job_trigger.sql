@@ -116,8 +116,8 @@ begin
     if moves.left_queue is not null or moves.joined_queue is not null or moves.new_queues is not null then
         perform _sync_ready_queue(moves);
     end if;
-    if moves.first_position is not null or moves.has_revoked then
-        perform _notify_worker(moves.first_position, coalesce(moves.has_revoked, false));
+    if moves.first_position is not null or moves.has_revoked or moves.moved is not null then
+        perform _notify_worker(moves.first_position, coalesce(moves.has_revoked, false), moves.moved is not null);
     end if;
     if moves.moved is null then
         return;

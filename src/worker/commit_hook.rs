@@ -158,11 +158,12 @@ fn database() -> u32 {
 }
 
 /// At commit the worker of this database is told that jobs from this position on became ready (null: only to look), or
-/// that claims were taken away.
+/// that claims were taken away. Where jobs have moved, the backends that wait for a session check its state.
 #[pg_extern(volatile)]
-pub(crate) fn _notify_worker(first_position: Option<i64>, revoked: bool) {
+pub(crate) fn _notify_worker(first_position: Option<i64>, revoked: bool, moved: default!(bool, false)) {
     say(|saying| {
-        saying.work |= first_position.is_some() || !revoked;
+        saying.work |= first_position.is_some() || !(revoked || moved);
+        saying.wakes_waiters |= moved;
         saying.first_position = saying.first_position.min(first_position.unwrap_or(i64::MAX));
         saying.revoked |= revoked && !super::database_worker::is_worker();
     });

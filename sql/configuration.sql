@@ -58,6 +58,8 @@ as $$
                 -- No session has more models, and generate() takes no more retries.
                 when key in ('stage_min_models', 'job_default_max_retries') then 100
                 when key in ('max_continuations', 'match_count') then 1000
+                -- Sixteen windows over is a hundred combine calls and more; retrieval reads less.
+                when key = 'tier2_max_ratio' then 16
                 else 1000000 end
 $$;
 
@@ -94,6 +96,7 @@ begin
         and ((value #>> '{}')::numeric not between bounds.lowest and bounds.highest or (whole and (value #>> '{}')::numeric % 1 <> 0)) then
         wanted := format('a %snumber from %s to %s', case when whole then 'whole ' end, bounds.lowest, bounds.highest);
     end if;
+    wanted := coalesce(wanted, _wanted_overlap(key, value));
     if wanted is not null then
         wanted := wanted || case when is_nullable then ', or null' else '' end;
         raise exception 'setting "%" cannot be %', key, value
@@ -101,6 +104,21 @@ begin
     end if;
     -- 3.0 is a whole number, and cannot be read as an integer.
     return case when expected = 'number' then to_jsonb(trim_scale((value #>> '{}')::numeric)) else value end;
+end
+$$;
+
+-- What a chunk or its overlap must be, where chunks would have nothing of their own; null where they have.
+create function _wanted_overlap(key text, value jsonb) returns text
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+begin
+    if key = 'chunk_overlap_tokens' and value >= get_config('chunk_tokens') then
+        return format('smaller than chunk_tokens, which is %s', get_config('chunk_tokens'));
+    elsif key = 'chunk_tokens' and value <= get_config('chunk_overlap_tokens') then
+        return format('larger than chunk_overlap_tokens, which is %s', get_config('chunk_overlap_tokens'));
+    end if;
+    return null;
 end
 $$;
 

@@ -172,6 +172,29 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'It must be from 1 to 10000000, or null for what each model allows.';
     end if;
+    perform _check_output_reserve(models, max_output_tokens);
+end
+$$;
+
+-- An answer as long as a window would leave no room for the prompt.
+create function _check_output_reserve(models text[], max_output_tokens integer) returns void
+    language plpgsql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+declare
+    narrow record;
+begin
+    select m.name, m.context_window into narrow
+    from _current_models m
+    where m.name = any (models) and m.context_window <= _check_output_reserve.max_output_tokens
+    order by m.context_window, m.name
+    limit 1;
+    if found then
+        raise exception 'max_output_tokens cannot be %: model "%" reads % tokens', max_output_tokens, narrow.name,
+            narrow.context_window
+            using errcode = 'invalid_parameter_value',
+                  hint = format('Give less than %s, or null for what each model allows.', narrow.context_window);
+    end if;
 end
 $$;
 

@@ -150,6 +150,11 @@ fn a_setting_has_its_type_and_its_range() {
             ("select dialectic.set_config('max_continuations', null)", "22023", "max_continuations"),
             ("select dialectic.set_config('stage_min_models', '0')", "22023", "stage_min_models"),
             ("select dialectic.set_config('context_safety', '1.1')", "22023", "context_safety"),
+            ("select dialectic.set_config('context_safety', '0')", "22023", "context_safety"),
+            ("select dialectic.set_config('tier2_max_ratio', '-1')", "22023", "tier2_max_ratio"),
+            ("select dialectic.set_config('tier2_max_ratio', '17')", "22023", "tier2_max_ratio"),
+            ("select dialectic.set_config('chunk_overlap_tokens', '256')", "22023", "chunk_overlap_tokens"),
+            ("select dialectic.set_config('chunk_tokens', '32')", "22023", "chunk_tokens"),
             ("select dialectic.set_config('retry_max_seconds', '1e300')", "22023", "retry_max_seconds"),
             (
                 "select dialectic.set_config('antithesis_task_isolation_enabled', '1')",
@@ -165,6 +170,21 @@ fn a_setting_has_its_type_and_its_range() {
         one::<serde_json::Value>(&mut client, "select dialectic.get_config('embedding_model')", &[]),
         serde_json::Value::Null
     );
+}
+
+#[test]
+fn answer_as_long_as_the_window_is_refused() {
+    let database = Database::new();
+    let mut client = database.connect();
+    client.batch_execute("select dialectic.add_model('narrow', 'simulator', context_window => 9000)").expect("a model");
+    let project: Uuid = one(&mut client, "select dialectic.create_project('Windows', 'Why?')", &[]);
+    let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{sim-a,narrow}')", &[&project]);
+    let generate = "select dialectic.generate($1, max_output_tokens => $2)";
+    let refused = refused_with(&mut client, generate, &[&session, &9000], "22023", "\"narrow\" reads 9000 tokens");
+    assert!(refused.hint().is_some_and(|hint| hint.contains("less than 9000")), "{refused:?}");
+    client.execute(generate, &[&session, &8999]).expect("less than the window");
+    let model = "select dialectic.add_model('mute', 'simulator', context_window => 900, max_output_tokens => 900)";
+    refused_with(&mut client, model, &[], "22023", "mute");
 }
 
 #[test]

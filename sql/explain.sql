@@ -352,7 +352,8 @@ as $$
 $$;
 comment on function explain(uuid, text) is
     'The plan of a session before it runs: for each step the calls, the documents they become, the artifacts they '
-    'read, how they fit (tier 1: they do, 2: texts are condensed first, 4: nothing helps and they will fail), the '
+    'read, how they fit (tier 1: they do, 2: texts are condensed first, 3: only passages would fit, which are not '
+    'sent yet, so they will fail, 4: nothing helps and they will fail), the '
     'tokens and the cost to expect, and the cost if every answer and every text of an earlier step were as long as '
     'may be, at the dearest price of each model; after a run what it took beside them. Calls that condense texts or '
     'go on with an answer are in tokens and costs as far as they are to be expected, and not in calls; those that '

@@ -4,6 +4,7 @@
 mod history;
 mod middle;
 mod price;
+mod windows;
 
 use dialectic_tests::*;
 use postgres::Client;

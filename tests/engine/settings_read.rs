@@ -15,7 +15,7 @@ const EFFECTS: [Effect; 19] = [
     ("antithesis_task_isolation_enabled", "false", critiques, "4", "2"),
     ("stage_min_models", "2", one_model, "started", "22023"),
     ("context_safety", "0.05", tier, "2", "4"),
-    ("tier2_max_ratio", "0", tier, "2", "4"),
+    ("tier2_max_ratio", "0", tier, "2", "3"),
     ("retry_base_seconds", "0", is_delayed, "true", "false"),
     ("retry_max_seconds", "0", is_delayed, "true", "false"),
     ("notifications_retention_days", "100", notifications_after_40_days, "false", "true"),

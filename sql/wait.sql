@@ -32,9 +32,11 @@ begin
     end loop;
     perform dialectic._unregister_waiter();
     raise notice '%', dialectic._receipt(session);
-    if state.problem is not null then
+    if state.is_too_large then
+        raise exception '%', state.problem using errcode = '54C01', detail = state.detail, hint = state.hint;
+    elsif state.problem is not null then
         raise exception '%', state.problem
-            using errcode = coalesce(state.code, 'object_not_in_prerequisite_state'),
+            using errcode = 'object_not_in_prerequisite_state',
                   detail = coalesce(state.detail, 'Nothing of it is left to run.'),
                   hint = coalesce(state.hint, 'SELECT * FROM dialectic.blocked;');
     end if;
@@ -121,7 +123,8 @@ $$;
 -- Whether a session is at rest, and the error that wait raises if it did not end well.
 -- STABLE, so that all its statements read one snapshot: a commit between them would mix old and new rows.
 create function _session_state(
-    session uuid, out finished boolean, out problem text, out detail text, out hint text, out code text
+    session uuid, out finished boolean, out problem text, out detail text, out hint text,
+    out is_too_large boolean
 )
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -164,14 +167,12 @@ begin
                           case seen.status when 'failed' then 'failed' else 'is cancelled' end);
         select coalesce(string_agg(distinct format('%s: %s', j.model, j.error_details ->> 'message'), '; '),
                         'It had no unfinished jobs.'),
-               -- A cause that all models share tells more than that the session failed.
-               case when count(distinct coalesce(j.error_class, '')) = 1 then _sqlstate_of(min(j.error_class)) end,
-               min(j.error_details ->> 'hint')
-        into detail, code, hint
+               bool_and(j.error_class is not distinct from 'context_window'), min(j.error_details ->> 'hint')
+        into detail, is_too_large, hint
         from jobs j
         where j.session_id = seen.id and j.parent_job_id is null
           and j.status in ('failed', 'retry_loop_failed', 'cancelled');
-        hint := case when code is not null and hint is not null then hint
+        hint := case when is_too_large and hint is not null then hint
                      when seen.status = 'failed' then _retry_hint(seen)
                      else format('SELECT dialectic.retry(%L);', seen.id) end;
     elsif finished then

@@ -65,6 +65,10 @@ insert into composed values
     ('Unreadable', 'a row that cannot be read'),
     ('%', 'why the session that `dialectic.wait` waited for did not complete');
 
+-- The names of SQLSTATEs that are ours.
+create temporary table own_condition (condition text primary key, name text not null);
+insert into own_condition values ('54C01', 'context_window_exceeded');
+
 create temporary table class (class text primary key, follows text not null);
 insert into class values
     ('throttled', 'The provider is busy. The job waits; no attempt is charged.'),
@@ -72,7 +76,7 @@ insert into class values
     ('permanent', 'The job fails.'),
     ('configuration', 'The provider or the model is paused until an admin corrects it; no attempt is charged.'),
     ('content', 'The answer cannot be used. The job is retried up to `job_default_max_retries` times, then fails.'),
-    ('context_window', 'The prompt does not fit the model. The job fails.'),
+    ('context_window', 'The prompt does not fit the model. The job fails; where no model delivers, `wait` ends with `54C01`.'),
     ('internal', 'The job cannot be read or computed. The job fails.');
 
 do $$
@@ -96,10 +100,10 @@ stands for a value. An entry in *italics* describes a message that is composed. 
 ';
 
 select format(E'## %s %s\n\n%s\n', code, condition, string_agg(line, E'\n' order by line collate "C"))
-from (select distinct pg_temp.sqlstate(condition) as code, condition,
+from (select distinct pg_temp.sqlstate(condition) as code, coalesce(o.name, condition) as condition,
              format('- %s%s', coalesce('*' || c.meaning || '*', '`' || pg_temp.readable(e.message) || '`'),
                     E'\\\n  Hint: ' || replace(pg_temp.readable(e.hint), '<', '&lt;')) as line
-      from error e left join composed c using (message)) as e
+      from error e left join composed c using (message) left join own_condition o using (condition)) as e
 group by code, condition
 order by code collate "C";
 

@@ -1,8 +1,9 @@
 //! Decides how a prompt is made to fit the window of its model: the one decision that the worker and `explain` share.
 //!
 //! A prompt fits (tier 1), has its documents condensed by combine jobs first (tier 2), needs retrieval (tier 3), or
-//! cannot be sent (tier 4). Every combine prompt fits by arithmetic, and every text that a combine job writes is bounded
-//! by its output limit, so a combine prompt is never condensed itself. Never creates a job and never drops a document.
+//! cannot be sent (tier 4). Every combine prompt fits by arithmetic, and every text that a combine job writes is
+//! bounded by its output limit, so a combine prompt is never condensed itself. Never creates a job and never drops a
+//! document.
 //!
 //! | module | decides |
 //! |---|---|
@@ -145,6 +146,8 @@ pub struct Measured {
     pub frame: u64,
     /// What a condensed text adds besides its own tokens.
     pub tag: u64,
+    /// The request alone.
+    pub request: u64,
     /// The documents, in order.
     pub pieces: Vec<Piece>,
     /// Whether it is the prompt of a combine job.

@@ -9,7 +9,7 @@ mod continuing;
 pub use continuing::{Continuing, so_far};
 
 use crate::prompt::{self, Message, PromptError, Templates};
-use crate::recipe::{HEADER_CONTEXT, Makes, Problems, Recipe, Step};
+use crate::recipe::{HEADER_CONTEXT, INITIAL_USER_PROMPT, Makes, Problems, Recipe, Step};
 use crate::render::{self, FrontMatter, Layouts, Rendered};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// The template that has documents condensed.
 const COMBINE: &str = "tier2_document_combiner";
+/// What a user knows the request by.
+pub(crate) const REQUEST_LABEL: &str = "the request";
 /// The type of a condensed text.
 const COMBINED: &str = "combined";
 
@@ -325,6 +327,9 @@ impl Document {
 
     /// What a user knows it by: its file name, else its document key or type, with its author.
     pub fn label(&self) -> String {
+        if self.r#type == INITIAL_USER_PROMPT {
+            return REQUEST_LABEL.to_owned();
+        }
         let kind = self.document_key.as_ref().unwrap_or(&self.r#type);
         match (&self.name, &self.author) {
             (Some(name), _) => name.clone(),

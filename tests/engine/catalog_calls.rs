@@ -262,7 +262,7 @@ fn every_shipped_prompt_renders_and_none_without_its_variables() {
         let vars = serde_json::from_str::<serde_json::Value>(&format!(
             r#"{{"original_user_request": "REQUEST {{{{ 7*7 }}}}", "process": "essay", "domain": "general", "iteration": 1,
                  "stage": {{"slug": "thesis", "display_name": "Proposal"}}, "model": "sim-a", "header_context": "HEADER",
-                 "overlay": {{"role": "ROLE", "style_guide": "STYLE", "stage_instructions": "INSTRUCTIONS"}},
+                 "target_words": 99, "overlay": {{"role": "ROLE", "style_guide": "STYLE", "stage_instructions": "INSTRUCTIONS"}},
                  "step": {{"key": "k", "name": "n", "output_type": "thesis", "document_key": "d"}}, "content_keys": {keys},
                  "content_to_include": {{"title": "HINT"}}, "missing": ["title"], "shape": {{"title": "HINT"}},
                  "why": "cut", "is_json": true, "is_closed": false, "document_key": "d", "tail": "LAST", "open_at": null,

@@ -1,5 +1,5 @@
-//! Condensing ends: every combine prompt fits its model's window, a document that fits none is cut into parts, and combine
-//! jobs are never condensed themselves.
+//! Condensing ends: every combine prompt fits its model's window, a document that fits none is cut into parts, and
+//! combine jobs are never condensed themselves.
 
 use dialectic_tests::*;
 use postgres::Client;
@@ -169,10 +169,11 @@ fn combine_job_is_sent_the_bytes_of_its_part() {
     let session = over_one_document(&mut client, 8000, "norms.md", &manual(150));
     let sent: bool = one(
         &mut client,
-        "select bool_and(strpos(dialectic.prompt(c.id) -> 1 ->> 'content', convert_from(substring( \
-                         convert_to(r.content, 'UTF8') from i.first_byte + 1 for i.end_byte - i.first_byte), 'UTF8')) > 0) \
+        "select bool_and(strpos(dialectic.prompt(c.id) -> 1 ->> 'content', convert_from(part.bytes, 'UTF8')) > 0) \
          from dialectic.jobs c join dialectic.job_inputs i on i.job = c.id \
          join dialectic.resources r on r.id = i.artifact \
+         cross join lateral substring(convert_to(r.content, 'UTF8') from i.first_byte + 1 \
+                                      for i.end_byte - i.first_byte) as part(bytes) \
          where c.session_id = $1 and c.kind = 'combine' and i.first_byte is not null",
         &[&session],
     );

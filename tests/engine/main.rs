@@ -79,6 +79,7 @@ mod settings;
 mod settings_read;
 mod sql_form;
 mod tokens;
+mod too_large;
 mod unreadable;
 mod usage;
 mod usage_history;

@@ -94,9 +94,9 @@ impl Desk<'_> {
         let line = |piece: &Piece| measure.at_most(measure.counted_text(&line(&piece.name))).min(piece.tokens);
         let lines: u64 = pieces.iter().filter(|piece| piece.may_shrink).map(line).sum();
         let floor = (bare + lines).min(total);
-        let is_combine = turn.is_combine;
-        let frame = measure.at_most(frame);
-        Ok((Measured { total, bare, floor, frame, tag, pieces, is_combine }, around))
+        let request = measure.at_most(measure.counted_text(&turn.original_user_request));
+        let (is_combine, frame) = (turn.is_combine, measure.at_most(frame));
+        Ok((Measured { total, bare, floor, frame, tag, request, pieces, is_combine }, around))
     }
 
     /// The tokens of the prompt without the documents that may shrink, and what a condensed text adds besides its own.

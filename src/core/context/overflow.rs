@@ -2,11 +2,14 @@
 //! would help. Never decides whether it can be sent.
 
 use super::{Measured, Window};
+use crate::definition::REQUEST_LABEL;
 use crate::tokens::Measure;
 use std::fmt;
 
 /// So many documents are named one by one.
 const NAMED: usize = 5;
+/// The most that `tier2_max_ratio` may be: `_setting_bounds` in sql/configuration.sql.
+const HIGHEST_RATIO: f64 = 16.0;
 
 /// Why a prompt cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,9 @@ impl Overflow {
     pub(super) fn new(prompt: &Measured, window: &Window, reason: Reason) -> Self {
         let mut documents: Vec<(String, u64)> =
             prompt.pieces.iter().map(|piece| (piece.name.clone(), piece.tokens)).collect();
+        if documents.iter().all(|(name, _)| name != REQUEST_LABEL) {
+            documents.push((REQUEST_LABEL.to_owned(), prompt.request));
+        }
         documents.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let (limit, tokens) = (window.limit(), prompt.total);
         Self { reason, tokens, limit, floor: prompt.floor, window: window.tokens, ratio: window.ratio, documents }
@@ -70,6 +76,12 @@ impl Overflow {
         }
     }
 
+    /// The `tier2_max_ratio`, with one decimal, with which its documents would be condensed.
+    fn needed_ratio(&self) -> f64 {
+        let windows = self.tokens.saturating_sub(self.limit) as f64 / self.window.max(1) as f64;
+        (windows * 10.0).ceil() / 10.0
+    }
+
     /// What would help: the smallest of these models whose window the prompt fits, a smaller document, a setting. The
     /// prompt was counted by `measure`.
     pub fn hint<'a>(&self, measure: &Measure, models: impl Iterator<Item = Candidate<'a>>) -> String {
@@ -87,13 +99,12 @@ impl Overflow {
             None => "or shorten the request".to_owned(),
         };
         let setting = match self.reason {
-            Reason::Ratio => {
-                let needed = (self.tokens - self.limit) as f64 / self.window.max(1) as f64;
-                format!("or SELECT dialectic.set_config('tier2_max_ratio', '{:.1}')", needed + 0.05)
+            Reason::Ratio if self.needed_ratio() <= HIGHEST_RATIO => {
+                format!("or SELECT dialectic.set_config('tier2_max_ratio', '{:.1}');", self.needed_ratio())
             }
-            _ => "or give generate() a smaller max_output_tokens, which leaves more room for the prompt".to_owned(),
+            _ => "or give generate() a smaller max_output_tokens, which leaves more room for the prompt.".to_owned(),
         };
-        format!("{model}, {document}, {setting}.")
+        format!("{model}, {document}, {setting}")
     }
 }
 

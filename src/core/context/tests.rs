@@ -22,7 +22,7 @@ fn prompt(pieces: Vec<Piece>) -> Measured {
     let shrinking = pieces.iter().filter(|piece| piece.may_shrink);
     let floor = bare + shrinking.map(|piece| piece.tokens.min(10)).sum::<u64>();
     let total = bare + sum(&|piece| piece.may_shrink);
-    Measured { total, bare, floor, frame: FRAME, tag: TAG, pieces, is_combine: false }
+    Measured { total, bare, floor, frame: FRAME, tag: TAG, request: 40, pieces, is_combine: false }
 }
 
 /// A document of one byte a token, cut wherever the limit is.
@@ -177,7 +177,8 @@ proptest! {
             prop_assert!(round < WINDOW.rounds(), "still over after {} rounds", round);
             let condensed: Vec<usize> =
                 groups.iter().flat_map(|group| &group.members).map(|member| member.document).collect();
-            let mut next: Vec<Piece> = texts.iter().enumerate().filter(|(at, _)| !condensed.contains(at)).map(|(_, p)| p.clone()).collect();
+            let rest = texts.iter().enumerate().filter(|(at, _)| !condensed.contains(at));
+            let mut next: Vec<Piece> = rest.map(|(_, piece)| piece.clone()).collect();
             for group in groups {
                 let text = (group.most as f64 * filled.next().unwrap()) as u64;
                 let depth = group.members.iter().map(|member| texts[member.document].depth).max().unwrap() + 1;

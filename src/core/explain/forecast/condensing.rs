@@ -117,7 +117,8 @@ impl<'a> Desk<'a> {
         let floor = (bare + lines).min(total);
         let tokens: Vec<u64> = pieces.iter().map(|piece| piece.tokens).collect();
         let frame_at_most = measure.at_most(frame);
-        let measured = Measured { total, bare, floor, frame: frame_at_most, tag, pieces, is_combine: false };
+        let request = measure.at_most(self.library.counted(Library::REQUEST, measure));
+        let measured = Measured { total, bare, floor, frame: frame_at_most, tag, request, pieces, is_combine: false };
         // A text that is not there is cut evenly.
         let cut = |at: usize, limit: u64| -> Vec<(Range<usize>, u64)> {
             let parts = tokens[at].div_ceil(limit.saturating_sub(tag).max(1));

@@ -23,7 +23,8 @@ begin
                    (get_config('tier2_max_ratio') #>> '{}')::double precision as ratio,
                    (get_config('max_continuations') #>> '{}')::integer as continuations)
         select j.id, j.claim_id, s.id, s.project_id, s.definition_id, run.stage, run.iteration, j.step_key, j.model,
-               coalesce(j.output_budget, j.combine_limit, run.max_output_tokens),
+               -- What a stage wants of its answers is not what it wants of condensed texts.
+               coalesce(j.output_budget, case when j.kind <> 'combine' then run.max_output_tokens end),
                (select count(*) from model_calls c where c.job_id = j.id) + 1,
                j.attempt_count > 0 and j.attempt_count >= j.max_retries, j.kind, allowed.safety, allowed.ratio,
                run.continue_until_complete and j.continuation_count < allowed.continuations, j.makes,

@@ -132,14 +132,15 @@ pub(crate) fn _keep_answer(
 }
 
 /// What the answer of a job is read against.
-fn wanted(draft: Draft) -> Result<Wanted, Error> {
+fn wanted(mut draft: Draft) -> Result<Wanted, Error> {
     if let Some(gap) = &draft.chain.gap {
         return Err(Error::Unreadable(format!("cannot continue the answer: {gap} is missing")));
     }
     let admissions = admissions()?;
-    let budget = admissions.answering(&draft.turn.model, draft.is_last_attempt).map(|model| Budget {
-        asked: draft.limits.window(model.context_window, model.max_output_tokens).output,
-        most: model.max_output_tokens,
+    let budget = admissions.answering(&draft.turn.model, draft.is_last_attempt).map(|model| {
+        draft.limit_text(&model.measure);
+        let window = draft.limits.window(model.context_window, model.max_output_tokens);
+        Budget { asked: window.output, most: model.max_output_tokens }
     });
     Ok(prepare::wanted(&draft, budget.unwrap_or_default()))
 }

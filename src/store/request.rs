@@ -66,7 +66,7 @@ impl Draft {
         let Some(limit) = self.text_limit else { return false };
         let written: u64 = self.chain.chunks.iter().map(|chunk| measure.text(chunk)).sum();
         let left = limit.saturating_sub(written);
-        self.limits.output = self.limits.output.map(|output| if output > limit { output } else { left.max(1) });
+        self.limits.output = self.limits.output.max(Some(left.max(1)));
         left < limit.div_ceil(16)
     }
 }

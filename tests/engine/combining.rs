@@ -207,3 +207,19 @@ fn gathered_facts(client: &mut Client, facts: i32, documents: i32) -> Uuid {
     client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
     session
 }
+
+#[test]
+fn model_that_thinks_longer_than_a_condensed_text_may_be_still_writes_it() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    let session = gathered(&mut client, 8, 420, 5000);
+    let settings = json!({"answer_words": 420, "thinks_tokens": 1500});
+    let add = "select dialectic.add_model('narrow', 'simulator', settings => $1, context_window => 5000, \
+               max_output_tokens => 2000)";
+    client.execute(add, &[&settings]).expect("a model that thinks");
+    work(&mut client);
+    let kinds = kinds(&mut client, session);
+    assert!(kinds.contains(&"execute completed 9".to_owned()), "{kinds:?}");
+    assert!(kinds.iter().any(|kind| kind.starts_with("combine completed")), "{kinds:?}");
+    assert_sound(&mut client);
+}

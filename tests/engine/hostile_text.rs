@@ -154,7 +154,7 @@ fn a_prompt_over_the_window_fails_the_job_and_says_so() {
     let session: Uuid =
         one(&mut client, "select dialectic.run(repeat('word ', 5000), models => '{narrow}', process => 'essay')", &[]);
     work(&mut client);
-    refused_with(&mut client, "call dialectic.wait($1)", &[&session], "55000", "failed");
+    refused_with(&mut client, "call dialectic.wait($1)", &[&session], "54C01", "failed");
     // It is counted before anything is sent, so nothing was paid for.
     let classes: Vec<String> = column(
         &mut client,

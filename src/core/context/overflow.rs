@@ -31,12 +31,13 @@ pub enum Reason {
 pub struct Overflow {
     reason: Reason,
     tokens: u64,
-    limit: u64,
+    /// Without the documents that may shrink, and with one line of each.
+    bare: u64,
     floor: u64,
-    window: u64,
-    ratio: f64,
-    /// Its documents with their tokens, the largest first.
-    documents: Vec<(String, u64)>,
+    limit: u64,
+    window: Window,
+    /// Its documents with their tokens and whether they may shrink, the largest first.
+    documents: Vec<(String, u64, bool)>,
 }
 
 /// A model that may be asked instead.
@@ -52,34 +53,20 @@ pub struct Candidate<'a> {
 
 impl Overflow {
     pub(super) fn new(prompt: &Measured, window: &Window, reason: Reason) -> Self {
-        let mut documents: Vec<(String, u64)> =
-            prompt.pieces.iter().map(|piece| (piece.name.clone(), piece.tokens)).collect();
-        if documents.iter().all(|(name, _)| name != REQUEST_LABEL) {
-            documents.push((REQUEST_LABEL.to_owned(), prompt.request));
+        let mut documents: Vec<(String, u64, bool)> =
+            prompt.pieces.iter().map(|piece| (piece.name.clone(), piece.tokens, piece.may_shrink)).collect();
+        if documents.iter().all(|(name, ..)| name != REQUEST_LABEL) {
+            documents.push((REQUEST_LABEL.to_owned(), prompt.request, false));
         }
         documents.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        let (limit, tokens) = (window.limit(), prompt.total);
-        Self { reason, tokens, limit, floor: prompt.floor, window: window.tokens, ratio: window.ratio, documents }
+        let Measured { total, bare, floor, .. } = *prompt;
+        Self { reason, tokens: total, bare, floor, limit: window.limit(), window: *window, documents }
     }
 
     /// Of a prompt whose documents are not known.
     pub fn stored(tokens: u64, window: &Window) -> Self {
         let (limit, documents) = (window.limit(), Vec::new());
-        Self {
-            reason: Reason::Stored,
-            tokens,
-            limit,
-            floor: tokens,
-            window: window.tokens,
-            ratio: window.ratio,
-            documents,
-        }
-    }
-
-    /// The `tier2_max_ratio`, with one decimal, with which its documents would be condensed.
-    fn needed_ratio(&self) -> f64 {
-        let windows = self.tokens.saturating_sub(self.limit) as f64 / self.window.max(1) as f64;
-        (windows * 10.0).ceil() / 10.0
+        Self { reason: Reason::Stored, tokens, bare: tokens, floor: tokens, limit, window: *window, documents }
     }
 
     /// What would help: the smallest of these models whose window the prompt fits, a smaller document, a setting. The
@@ -88,23 +75,44 @@ impl Overflow {
         let whole = measure.at_most(1_000_000) as f64;
         let tokens = |of: &Measure| (self.tokens as f64 * of.at_most(1_000_000) as f64 / whole).ceil() as u64;
         let larger = models
-            .filter(|model| model.window.tokens > self.window && tokens(&model.measure) <= model.window.limit())
+            .filter(|model| model.window.tokens > self.window.tokens && tokens(&model.measure) <= model.window.limit())
             .min_by(|a, b| a.window.tokens.cmp(&b.window.tokens).then_with(|| a.name.cmp(b.name)));
         let model = match larger {
             Some(model) => format!("Use model \"{}\", which reads {} tokens", model.name, model.window.tokens),
             None => "Add a model with a larger context_window".to_owned(),
         };
-        let document = match self.documents.first() {
-            Some((name, _)) => format!("or shorten {name}"),
-            None => "or shorten the request".to_owned(),
-        };
-        let setting = match self.reason {
-            Reason::Ratio if self.needed_ratio() <= HIGHEST_RATIO => {
-                format!("or SELECT dialectic.set_config('tier2_max_ratio', '{:.1}');", self.needed_ratio())
+        match self.setting() {
+            Some(setting) => format!("{model}, or {}, or {setting}", self.smaller()),
+            None => format!("{model}, or {}.", self.smaller()),
+        }
+    }
+
+    /// Which part of the prompt should be smaller.
+    fn smaller(&self) -> String {
+        let largest = self.documents.iter().find(|(.., may_shrink)| *may_shrink);
+        match largest {
+            _ if self.bare > self.limit => format!("shorten {REQUEST_LABEL}"),
+            _ if self.reason == Reason::Floor => "attach fewer documents".to_owned(),
+            Some((name, ..)) => format!("shorten {name}"),
+            None => format!("shorten {REQUEST_LABEL}"),
+        }
+    }
+
+    /// The setting that would help, if one would.
+    fn setting(&self) -> Option<String> {
+        let windows = self.tokens.saturating_sub(self.limit) as f64 / self.window.tokens.max(1) as f64;
+        let ratio = (windows * 10.0).ceil() / 10.0;
+        let reserve = self.window.output.min(self.window.tokens / 4);
+        match self.reason {
+            Reason::Ratio if ratio <= HIGHEST_RATIO => {
+                Some(format!("SELECT dialectic.set_config('tier2_max_ratio', '{ratio:.1}');"))
             }
-            _ => "or give generate() a smaller max_output_tokens, which leaves more room for the prompt.".to_owned(),
-        };
-        format!("{model}, {document}, {setting}")
+            Reason::Floor if self.floor - self.limit < reserve => {
+                let output = reserve - (self.floor - self.limit);
+                Some(format!("give generate() a max_output_tokens of {output} or less."))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -114,16 +122,16 @@ impl fmt::Display for Overflow {
         write!(
             f,
             "the prompt has {} tokens, {over} over the {} that fit a window of {}: ",
-            self.tokens, self.limit, self.window
+            self.tokens, self.limit, self.window.tokens
         )?;
         match self.reason {
             Reason::Floor => write!(f, "with one line of each document it would still have {}", self.floor)?,
-            Reason::Ratio => write!(f, "more than {} windows over it is not condensed", self.ratio)?,
+            Reason::Ratio => write!(f, "more than {} windows over it is not condensed", self.window.ratio)?,
             Reason::Rounds => f.write_str("its documents cannot be condensed that far")?,
             Reason::CombinePrompt => f.write_str("it condenses documents and is not condensed itself")?,
             Reason::Stored => f.write_str("it was stored for another model")?,
         }
-        for (at, (name, tokens)) in self.documents.iter().take(NAMED).enumerate() {
+        for (at, (name, tokens, _)) in self.documents.iter().take(NAMED).enumerate() {
             write!(f, "{} {name} has {tokens} tokens", if at == 0 { ";" } else { "," })?;
         }
         match self.documents.len().saturating_sub(NAMED) {

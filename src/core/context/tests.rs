@@ -49,6 +49,13 @@ fn groups(prompt: &Measured, window: &Window) -> Vec<Group> {
 }
 
 #[test]
+fn request_feedback_and_header_are_never_condensed() {
+    let whole = ["initial_user_prompt", "seed_prompt", "user_feedback", "header_context"];
+    assert!(!whole.into_iter().any(may_shrink));
+    assert!(["general_resource", "thesis", "combined"].into_iter().all(may_shrink));
+}
+
+#[test]
 fn prompt_within_the_limit_fits() {
     assert_eq!(WINDOW.limit(), 9_000);
     assert_eq!(decided(&prompt(pieces(&[8_500])), &WINDOW), Decision::Fits);
@@ -124,6 +131,18 @@ fn smallest_model_that_would_do_is_named() {
 fn rounds_are_counted_by_how_much_each_leaves() {
     assert_eq!([1.0, 0.9, 0.7, 0.69, 0.49, 0.34, 0.0].map(rounds), [0, 1, 1, 2, 2, 4, u32::MAX]);
     assert_eq!(WINDOW.rounds(), 4);
+}
+
+#[test]
+fn setting_is_named_only_where_it_would_help() {
+    let measure = crate::tokens::Measure::new("simulator", "x", None);
+    let hint = |whole: u64| {
+        let prompt = prompt(vec![Piece { may_shrink: false, ..piece(whole) }]);
+        let Decision::TooLarge(overflow) = decided(&prompt, &WINDOW) else { panic!() };
+        overflow.hint(&measure, std::iter::empty())
+    };
+    assert!(hint(9_000).ends_with("shorten the request, or give generate() a max_output_tokens of 500 or less."));
+    assert!(hint(9_600).ends_with("or shorten the request."), "{}", hint(9_600));
 }
 
 proptest! {

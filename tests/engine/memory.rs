@@ -169,7 +169,11 @@ fn text_of_which_chunks_are_missing_is_cut_again() {
     let manual = attach(&mut client, project, "manual.md", MANUAL);
     remember(&mut client, &[manual]);
     client.batch_execute("delete from dialectic.memory where chunk_no = 1").expect("a chunk less");
-    client.batch_execute("select dialectic.set_config('chunk_tokens', '6')").expect("other chunks");
+    client
+        .batch_execute(
+            "select dialectic.set_config('chunk_overlap_tokens', '2'); select dialectic.set_config('chunk_tokens', '6')",
+        )
+        .expect("other chunks");
     assert!(remember(&mut client, &[manual]) > 2);
     let tokens: i32 = one(&mut client, "select max(tokens) from dialectic.memory", &[]);
     assert!(tokens <= 6, "a chunk has {tokens} tokens");

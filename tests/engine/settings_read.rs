@@ -22,7 +22,7 @@ const EFFECTS: [Effect; 19] = [
     ("session_retention_days", "39", sessions_after_40_days, "1", "0"),
     ("rag_data_retention_days", "41", chunks_after_40_days, "0", "2"),
     ("worker_enabled", "false", is_due, "true", "false"),
-    ("chunk_tokens", "10", searched_chunks, "2 sections", "more"),
+    ("chunk_tokens", "40", searched_chunks, "2 sections", "more"),
     ("chunk_overlap_tokens", "0", repeated_words, "true", "false"),
     ("embedding_model", r#""sim-embed""#, embedded_chunks, "0", "2"),
     ("match_count", "1", matches, "2", "1"),
@@ -135,7 +135,8 @@ const TWO_SECTIONS: &str = "# Oil\n\nPumps are oiled on every Monday morning, fi
                             # Seals\n\nPumps have seals that are replaced.\n";
 
 fn searched_chunks(client: &mut Client) -> String {
-    searched(client, TWO_SECTIONS, "pumps");
+    let text = TWO_SECTIONS.replace("The oil", &format!("{}The oil", "A pump has a number. ".repeat(10)));
+    searched(client, &text, "pumps");
     let chunks = "select case count(*) when 2 then '2 sections' else 'more' end from dialectic.memory";
     one(client, chunks, &[])
 }

@@ -108,6 +108,18 @@ begin
 end
 $$;
 
+-- The chunks of these artifacts that have no embedding of a model. Three conditions, because an index serves each of them.
+create function _unembedded(artifacts uuid[], model text) returns setof uuid
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select m.id from memory m where m.source_id = any (artifacts) and m.embedding_model is null
+    union all
+    select m.id from memory m where m.source_id = any (artifacts) and m.embedding_model < model
+    union all
+    select m.id from memory m where m.source_id = any (artifacts) and m.embedding_model > model
+$$;
+
 -- Embeds the chunks of these artifacts that have no embedding of the current model, where that model is local; returns
 -- their number.
 create function _embed_here(artifacts uuid[]) returns integer
@@ -124,7 +136,8 @@ begin
     -- Locked in one order, so that two callers do not deadlock.
     with stale as (
         select m.id from memory m
-        where m.source_id = any (artifacts) and m.embedding_model is distinct from model.name
+        where m.id = any (array(select _unembedded(artifacts, model.name)))
+          and m.embedding_model is distinct from model.name
         order by m.id
         for no key update
     )

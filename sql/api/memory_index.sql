@@ -8,6 +8,17 @@ create function _exact_search_limit() returns integer
     language sql immutable
     return 20000;
 
+-- The number of chunks of these artifacts: the last chunk of each has the number of its chunks.
+create function _chunk_count(sources uuid[]) returns bigint
+    language sql stable
+    set search_path = pg_catalog, dialectic, pg_temp
+as $$
+    select coalesce(sum(last.chunk_no), 0)
+    from unnest(sources) as s(id)
+    cross join lateral (
+        select m.chunk_no from memory m where m.source_id = s.id order by m.chunk_no desc limit 1) as last
+$$;
+
 -- The name of the index of a model.
 create function _memory_index_name(model text) returns name
     language sql immutable
@@ -51,9 +62,7 @@ declare
     expected constant integer := (
         select _dimensions(m.embedding) from memory m
         where m.source_id = any (sources) and m.embedding_model = model limit 1);
-    missing  constant bigint := (
-        select count(*) from memory m
-        where m.source_id = any (sources) and m.embedding_model is distinct from model);
+    missing  constant bigint := (select count(*) from _unembedded(sources, model));
 begin
     if model is null then
         raise exception 'no embedding model is set'
@@ -76,23 +85,22 @@ $$;
 -- The chunks of these artifacts that are nearest to a vector, by index. Sorting would be the other way to order them,
 -- so it is off: the planner knows little of filters that are applied while the index is read.
 create function _nearest_by_index(
-    sources uuid[], model text, query_embedding memory.embedding%type, metadata_filter jsonb, most integer
+    sources uuid[], model text, expression text, query_embedding memory.embedding%type, metadata_filter jsonb,
+    most integer
 ) returns table (id uuid, distance double precision)
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
     set enable_sort = off
     set hnsw.iterative_scan = strict_order
-    set hnsw.ef_search = 200
+    set hnsw.ef_search = 100
     set hnsw.max_scan_tuples = 200000
 as $$
-declare
-    seen constant record := _memory_index(model);
 begin
     return query execute format(
         'select m.id, (m.%1$s) operator(%2$I.<=>) $3::%3$s from memory m '
         'where m.embedding_model = %4$L and m.source_id = any ($1) and m.metadata @> $2 '
         'order by (m.%1$s) operator(%2$I.<=>) $3::%3$s limit $4',
-        seen.expression, _vector_schema(), split_part(seen.expression, '::', 2), model)
+        expression, _vector_schema(), split_part(expression, '::', 2), model)
     using sources, metadata_filter, query_embedding, most;
 end
 $$;
@@ -106,14 +114,15 @@ create function _nearest(
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
 declare
+    known     record;
     ids       uuid[];
     distances double precision[];
 begin
-    if (_memory_index(model)).dimensions = _dimensions(query_embedding) and (
-        select count(*) > _exact_search_limit()
-        from (select from memory m where m.source_id = any (sources) limit _exact_search_limit() + 1) as chunk) then
+    select i.expression, i.dimensions into known from _memory_index(model) as i;
+    if known.dimensions = _dimensions(query_embedding)
+        and _chunk_count(sources) > _exact_search_limit() then
         select array_agg(n.id), array_agg(n.distance) into ids, distances
-        from _nearest_by_index(sources, model, query_embedding, metadata_filter, most) as n;
+        from _nearest_by_index(sources, model, known.expression, query_embedding, metadata_filter, most) as n;
     end if;
     if cardinality(ids) = most then
         return query select n.id, n.distance from unnest(ids, distances) as n(id, distance);
@@ -145,8 +154,8 @@ begin
             using errcode = 'program_limit_exceeded', detail = 'An index has at most 4,000 dimensions.',
                   hint = 'Use an embedding model with shorter vectors; searches without an index are exact.';
     end if;
-    execute format('create index if not exists %1$I on memory using hnsw ((embedding::%2$I.%3$I(%4$s)) %2$I.%3$s_cosine_ops) '
-                   'where embedding_model = %5$L',
+    execute format('create index if not exists %1$I on memory '
+                   'using hnsw ((embedding::%2$I.%3$I(%4$s)) %2$I.%3$s_cosine_ops) where embedding_model = %5$L',
                    _memory_index_name(embedding_model), _vector_schema(), type, dimensions, embedding_model);
     return _memory_index_name(embedding_model);
 end

@@ -77,8 +77,8 @@ begin
 end
 $$;
 
--- Deletes chunks of texts of which no chunk was used since the retention; returns how many. Projects with a session that
--- can still go on keep theirs. The first chunk of a text goes first: a text without it is cut again when it is needed.
+-- Deletes chunks of texts of which no chunk was used since the retention; returns how many. Projects with a session
+-- that can still go on keep theirs. The first chunk of a text goes first: a text without it is cut again when needed.
 create function _delete_unused_chunks() returns integer
     language plpgsql
     set search_path = pg_catalog, dialectic, pg_temp

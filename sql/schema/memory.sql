@@ -43,6 +43,7 @@ $$;
 alter table memory add check ((embedding is null) = (embedding_model is null));
 create index memory_project on memory (project_id, content_hash);
 create index memory_session on memory (session_id) where session_id is not null;
+create index memory_embedded on memory (source_id, embedding_model);
 create index memory_lexemes on memory using gin (lexemes);
 
 comment on table memory is

@@ -18,6 +18,7 @@ mod idle;
 mod in_flight;
 mod latency;
 mod loopback;
+mod memory;
 mod pages;
 mod process;
 mod soak;
@@ -34,7 +35,7 @@ use std::time::Instant;
 /// A name, whether it runs without being named, what it measures, and the floors that its bounds are ratios to.
 type Row = (&'static str, bool, fn() -> Vec<Figure>, &'static [Floor]);
 
-const ROWS: [Row; 12] = [
+const ROWS: [Row; 14] = [
     ("calls", true, calls::measure, &[Floor::Calls]),
     ("http", true, http::measure, &[Floor::Calls]),
     ("streams", true, streams::measure, &[Floor::Batch]),
@@ -46,6 +47,8 @@ const ROWS: [Row; 12] = [
     ("pages", true, pages::measure, &[]),
     ("claim", true, claim::measure, &[Floor::Claim]),
     ("tokens", true, tokens::measure, &[Floor::Connection]),
+    ("memory", true, memory::measure, &[]),
+    ("memory-index", false, memory::measure_index, &[]),
     ("soak", false, soak::measure, &[]),
 ];
 

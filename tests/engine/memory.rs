@@ -44,7 +44,8 @@ fn attachment_is_cut_into_chunks_with_metadata() {
     assert_eq!(remember(&mut client, &[manual]), 2);
     let rows: Vec<String> = column(
         &mut client,
-        "select format('%s|%s|%s|%s|%s', chunk_no, content, metadata, text_config, tokens > 0) from dialectic.memory order by chunk_no",
+        "select format('%s|%s|%s|%s|%s', chunk_no, content, metadata, text_config, tokens > 0) \
+         from dialectic.memory order by chunk_no",
         &[],
     );
     let metadata = |heading: &str| {

@@ -6,8 +6,8 @@ use postgres::Client;
 
 const CHUNKS: i32 = 4000;
 
-/// A session over a project with one attachment of many chunks, whose vectors have eight dimensions and lie in clusters;
-/// one chunk in twenty is of kind "rare".
+/// A session over a project with one attachment of many chunks. Their vectors have eight dimensions and lie in clusters,
+/// and one chunk in twenty is of kind "rare".
 fn large_project(client: &mut Client) -> (Uuid, Uuid) {
     let project = project(client);
     let session = session(client, project);
@@ -18,11 +18,13 @@ fn large_project(client: &mut Client) -> (Uuid, Uuid) {
     );
     client
         .execute(
-            "insert into dialectic.memory (project_id, source_id, chunk_no, content, tokens, metadata, content_hash, text_config, \
-                 lexemes, embedding_model, embedding) \
-             select $1, $2, n, 'chunk ' || n, 2, jsonb_build_object('kind', case when n % 20 = 0 then 'rare' else 'common' end), \
+            "insert into dialectic.memory (project_id, source_id, chunk_no, content, tokens, metadata, content_hash, \
+                 text_config, lexemes, embedding_model, embedding) \
+             select $1, $2, n, 'chunk ' || n, 2, \
+                 jsonb_build_object('kind', case when n % 20 = 0 then 'rare' else 'common' end), \
                  sha256(n::text::bytea), 'simple', '', 'nomic-embed-text', \
-                 array(select (hashtext(format('%s %s', n % 50, d)) % 1000 + hashtext(format('%s %s', n, d)) % 600)::real \
+                 array(select (hashtext(format('%s %s', n % 50, d)) % 1000 \
+                               + hashtext(format('%s %s', n, d)) % 600)::real \
                        from generate_series(1, 8) as d) \
              from generate_series(1, $3::integer) as n",
             &[&project, &source, &CHUNKS],
@@ -44,9 +46,11 @@ fn search_by_index_from(client: &mut Client, chunks: i32) {
 }
 
 fn nearest(client: &mut Client, function: &str, session: Uuid, query: i32, filter: &str) -> Vec<Uuid> {
+    let expression = if function == "_nearest_by_index" { "'embedding::public.vector(8)'," } else { "" };
     let statement = format!(
-        "select n.id from dialectic.{function}(dialectic._searched_in_session($1), 'nomic-embed-text', \
-             (select array(select (hashtext(format('%s %s', $2 % 50, d)) % 1000 + hashtext(format('q %s %s', $2, d)) % 600)::real \
+        "select n.id from dialectic.{function}(dialectic._searched_in_session($1), 'nomic-embed-text', {expression} \
+             (select array(select (hashtext(format('%s %s', $2 % 50, d)) % 1000 \
+                                   + hashtext(format('q %s %s', $2, d)) % 600)::real \
                            from generate_series(1, 8) as d)::vector), '{filter}', 10) as n"
     );
     column(client, &statement, &[&session, &query])
@@ -106,9 +110,10 @@ fn vectors_over_2000_dimensions_are_indexed_as_halfvec_and_over_4000_refused() {
     let mut index = |dimensions: i32, model: &str| {
         client
             .execute(
-                "insert into dialectic.memory (project_id, source_id, chunk_no, content, tokens, content_hash, text_config, lexemes, \
-                     embedding_model, embedding) \
-                 select $1, gen_random_uuid(), 1, 'x', 1, '', 'simple', '', $2, array_fill(0.5::real, array[$3::integer])",
+                "insert into dialectic.memory (project_id, source_id, chunk_no, content, tokens, content_hash, \
+                     text_config, lexemes, embedding_model, embedding) \
+                 select $1, gen_random_uuid(), 1, 'x', 1, '', 'simple', '', $2, \
+                     array_fill(0.5::real, array[$3::integer])",
                 &[&project, &model, &dimensions],
             )
             .expect("a chunk");

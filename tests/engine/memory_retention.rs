@@ -85,8 +85,10 @@ fn deletions_remove_chunks_in_batches() {
         let session = session(&mut client, project);
         client
             .execute(
-                "insert into dialectic.memory (project_id, session_id, source_id, chunk_no, content, tokens, content_hash, text_config, lexemes) \
-                 select $1, case when $3 then $2::uuid end, $1, n, 'x', 1, '', 'simple', '' from generate_series(1, 2500) as n",
+                "insert into dialectic.memory (project_id, session_id, source_id, chunk_no, content, tokens, \
+                     content_hash, text_config, lexemes) \
+                 select $1, case when $3 then $2::uuid end, $1, n, 'x', 1, '', 'simple', '' \
+                 from generate_series(1, 2500) as n",
                 &[&project, &session, &(column_name == "session_id")],
             )
             .expect("chunks");

@@ -7,10 +7,10 @@ use postgres::Client;
 pub(crate) fn write_chunk(client: &mut Client, project: Uuid, session: Option<Uuid>) -> Uuid {
     one(
         client,
-        "insert into dialectic.memory (project_id, session_id, source_id, chunk_no, content, tokens, metadata, content_hash, \
-             text_config, lexemes, embedding_model, embedding) \
-         values ($1, $2, gen_random_uuid(), 1, 'Pumps are oiled', 3, '{\"kind\": \"general_resource\"}', sha256('Pumps are oiled'), \
-             'english', to_tsvector('english', 'Pumps are oiled'), 'sim-embed', '[0.25,0.5,1]') returning id",
+        "insert into dialectic.memory (project_id, session_id, source_id, chunk_no, content, tokens, metadata, \
+             content_hash, text_config, lexemes, embedding_model, embedding) \
+         values ($1, $2, gen_random_uuid(), 1, 'Pumps are oiled', 3, '{\"kind\": \"general_resource\"}', \
+             sha256('Pumps are oiled'), 'english', to_tsvector('english', 'Pumps are oiled'), 'sim-embed', '[0.25,0.5,1]') returning id",
         &[&project, &session],
     )
 }
@@ -25,12 +25,14 @@ fn pgvector_may_be_in_any_schema() {
     let mut client = database.connect();
     client
         .batch_execute(
-            "create schema \"Ext ensions\"; create extension vector schema \"Ext ensions\"; create extension pg_dialectic",
+            "create schema \"Ext ensions\"; create extension vector schema \"Ext ensions\"; \
+             create extension pg_dialectic",
         )
         .expect("extensions");
     let project = new_project(&mut client);
     write_chunk(&mut client, project, None);
-    let distance = "select dialectic._cosine_distance(embedding, embedding) = 0 and dialectic._dimensions(embedding) = 3 \
+    let distance = "select dialectic._cosine_distance(embedding, embedding) = 0 \
+                           and dialectic._dimensions(embedding) = 3 \
                     from dialectic.memory";
     assert!(one::<bool>(&mut client, distance, &[]));
     // The operators are bound, so the schema may change afterwards.

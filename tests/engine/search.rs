@@ -62,7 +62,8 @@ fn search_finds_documents_of_every_session_of_the_project() {
     let project: Uuid = one(&mut client, "select id from dialectic.projects order by id limit 1", &[]);
     let found: i64 = one(
         &mut client,
-        "select count(*) from dialectic.search($1, 'what is the answer of this model to the question about pumps') as s \
+        "select count(*) \
+         from dialectic.search($1, 'what is the answer of this model to the question about pumps') as s \
          join dialectic.files($1) as f on f.path = s.document",
         &[&project],
     );

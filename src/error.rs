@@ -223,7 +223,7 @@ impl SettingsOf {
             SettingsOf::Model => {
                 "Models take dialect, token_parameter, system_role, sampling, parameters, json, prefill, thinking, \
                  effort, \
-                 stream_usage and extra_body."
+                 stream_usage, dimensions and extra_body."
             }
             SettingsOf::Provider => {
                 "Providers take headers, query, auth_header, connect_seconds, first_byte_seconds, silence_seconds, \

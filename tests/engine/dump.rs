@@ -11,9 +11,10 @@ use std::process::Command;
 
 /// What is not dumped: what the running server knows of its providers and of where the claims stand, when it maintained last,
 /// what the rows of jobs bring about by themselves, and lists that ship and nobody changes.
-const NOT_DUMPED: [&str; 9] = [
+const NOT_DUMPED: [&str; 10] = [
     "claim_positions",
     "claimers",
+    "index_leases",
     "job_statuses",
     "job_transitions",
     "maintenance",
@@ -92,7 +93,7 @@ fn tables(client: &mut Client) -> Vec<(String, i64, String)> {
     assert!(names.len() > 15, "{names:?}");
     names
         .into_iter()
-        .filter(|name| !["claimers", "maintenance", "queues", "provider_cooldowns"].contains(&name.as_str()))
+        .filter(|name| !["claimers", "index_leases", "maintenance", "queues", "provider_cooldowns"].contains(&name.as_str()))
         .map(|name| {
             let row = client
                 .query_one(

@@ -101,6 +101,12 @@ pub(crate) fn fill(client: &mut Client) {
         .expect("a schedule");
     let project: Uuid = one(client, "select id from dialectic.projects order by id limit 1", &[]);
     crate::memory_schema::write_chunk(client, project, None);
+    client
+        .batch_execute(
+            "insert into dialectic.retrievals (job, number, query, match_count, metadata_filter) \
+             select id, 1, 'Why?', 3, '{\"kind\": \"thesis\"}' from dialectic.jobs order by id limit 1",
+        )
+        .expect("a retrieval");
 }
 
 fn finish_sessions(client: &mut Client) {

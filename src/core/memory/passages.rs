@@ -53,8 +53,8 @@ fn push_block(text: &mut String, block: &str) {
 
 /// How many bytes of a passage the passage before it ends with.
 fn overlap(before: &str, passage: &Passage) -> usize {
-    let ends = passage.content.char_indices().map(|(at, character)| at + character.len_utf8());
-    ends.filter(|end| before.ends_with(&passage.content[..*end])).next_back().unwrap_or(0)
+    let mut ends = passage.content.char_indices().map(|(at, character)| at + character.len_utf8());
+    ends.rfind(|end| before.ends_with(&passage.content[..*end])).unwrap_or(0)
 }
 
 #[cfg(test)]

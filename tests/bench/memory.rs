@@ -1,8 +1,8 @@
-//! What a search costs beside the query that pgvector would answer: `match_chunks` against that query over the same rows,
-//! comparing all of 20,000 chunks, and by index in 100,000.
+//! What a search costs beside the query that pgvector would answer: `match_chunks` against that query over the same
+//! rows, comparing all of 20,000 chunks, and by index in 100,000.
 //!
-//! Both are asked in turn on one connection for the same vectors. The bare query finds the 50 candidates among which a search
-//! chooses, with the same effort of the index. Vectors are random: the worst case for an index, and no matter otherwise.
+//! Both are asked in turn on one connection for the same vectors. The bare query finds the 50 candidates among which a
+//! search chooses, with the same effort of the index. Vectors are random, which is the worst case for an index.
 
 use crate::figure::{Bound, Figure, median};
 use crate::ground::{sized, unlimited};

@@ -60,6 +60,8 @@ as $$
                 when key in ('max_continuations', 'match_count') then 1000
                 -- Sixteen windows over is a hundred combine calls and more; retrieval reads less.
                 when key = 'tier2_max_ratio' then 16
+                -- Less than the largest chunk.
+                when key = 'chunk_overlap_tokens' then 999999
                 else 1000000 end
 $$;
 

@@ -77,6 +77,8 @@ begin
         select m.id, _cosine_distance(m.embedding, query_embedding)
         from memory m
         where m.source_id = any (sources) and m.embedding_model = model and m.metadata @> metadata_filter
+          -- A model may have been added again with vectors of another length.
+          and _dimensions(m.embedding) = _dimensions(query_embedding)
         order by _cosine_distance(m.embedding, query_embedding)
         limit most;
 end

@@ -68,18 +68,20 @@ begin
         delete from job_inputs i where i.job = waiter returning i.*
     ),
     replaced as (
-        select l.position, 0 as group_number, l.artifact, l.role, l.part, l.relevance, l.first_byte, l.end_byte
+        select l.position, 0 as group_number, l.artifact, l.role, l.part, l.relevance, l.first_byte, l.end_byte,
+               l.retrieval, l.chunks
         from listed l
         where l.position not in (select m.position from unnest(members) as m)
         union all
-        select min(l.position), m.group_number, text_ids[m.group_number], 'combined', null, max(l.relevance), null, null
+        select min(l.position), m.group_number, text_ids[m.group_number], 'combined', null, max(l.relevance), null,
+               null, null, null
         from unnest(members) as m
         join listed l on l.position = m.position
         group by m.group_number
     )
-    insert into job_inputs (job, position, artifact, role, part, relevance, first_byte, end_byte)
+    insert into job_inputs (job, position, artifact, role, part, relevance, first_byte, end_byte, retrieval, chunks)
     select waiter, row_number() over (order by r.position, r.group_number), r.artifact, r.role, r.part, r.relevance,
-           r.first_byte, r.end_byte
+           r.first_byte, r.end_byte, r.retrieval, r.chunks
     from replaced r;
 end
 $$;

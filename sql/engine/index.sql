@@ -4,7 +4,8 @@
 -- per call and returns to the queue until nothing is left. It never fails: where texts cannot be embedded it completes
 -- with a note, and retrieval ranks by words alone. Decides nothing about ranking (api/memory.sql).
 
--- The embedding model that can be called now; null where none is set, or where its provider is paused.
+-- The embedding model that can be called; null where none is set, or where a person must correct its provider. A
+-- provider that only asks for a pause is waited for. Its fallback does not count: vectors of two models differ.
 create function _usable_embedding_model() returns text
     language plpgsql stable
     set search_path = pg_catalog, dialectic, pg_temp
@@ -13,15 +14,16 @@ declare
     model text := get_config('embedding_model') #>> '{}';
 begin
     return (select m.name from _current_models m
-            where m.name = model and m.name not in (select c.model from _closed_models c));
+            where m.name = model and not exists (
+                select from _model_cooldowns c where c.model = m.name and c.paused_reason is not null));
 end
 $$;
 
 -- What a job searches for: an input of its step, counted from 1, is read as passages.
 create type _query as (number integer, query text, match_count integer, metadata_filter jsonb);
 
--- Stores the queries of a claimed job, and inserts index jobs for what it retrieves from and is not indexed yet. The job
--- waits for them, or returns to the queue where nothing is missing. False when the claim is no longer the job's.
+-- Stores the queries of a claimed job, and inserts index jobs for what it retrieves from and is not indexed yet. The
+-- job waits for them, or returns to the queue where nothing is missing. False when the claim is no longer the job's.
 create function _index_inputs(job uuid, claim_id bigint, queries _query[]) returns boolean
     language plpgsql
     security definer
@@ -29,7 +31,8 @@ create function _index_inputs(job uuid, claim_id bigint, queries _query[]) retur
 as $$
 declare
     waiter   jobs;
-    embedder text := _usable_embedding_model();
+    wanted   constant text := (_embedding_model()).name;
+    embedder constant text := _usable_embedding_model();
     source   uuid;
     needed   uuid[] := '{}';
 begin
@@ -37,9 +40,11 @@ begin
     if not found then
         return false;
     end if;
-    insert into retrievals (job, number, query, match_count, metadata_filter)
+    insert into retrievals (job, number, query, match_count, metadata_filter, note)
     select waiter.id, q.number, q.query, coalesce(q.match_count, (get_config('match_count') #>> '{}')::integer),
-           q.metadata_filter
+           q.metadata_filter,
+           case when embedder is null and wanted is not null
+                then format('embedding model "%s" cannot be called', wanted) end
     from unnest(queries) as q
     on conflict on constraint retrievals_pkey do nothing;
     for source in
@@ -97,17 +102,22 @@ $$;
 -- What these claimed index jobs need to be worked; texts that are not in memory yet are put there first.
 create function _index_jobs(job_ids uuid[])
     returns table (job_id uuid, claim_id bigint, session_id uuid, model text, call_no bigint, is_of_queries boolean,
-                   is_leased boolean)
+                   is_leased boolean, note text)
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
 as $$
+declare
+    -- No text is sent to a model that is no longer set: two models would overwrite the embeddings of each other.
+    current constant text := (_embedding_model()).name;
 begin
     perform _remember(array(select i.artifact from job_inputs i where i.job = any (job_ids) order by i.artifact));
     return query
-        select j.id, j.claim_id, j.session_id, nullif(j.model, ''),
+        select j.id, j.claim_id, j.session_id, case when j.model = current then j.model end,
                (select count(*) from model_calls c where c.job_id = j.id) + 1, i.artifact is null,
-               i.artifact is null or j.model = '' or _lease_index(i.artifact, j.id, j.claim_id)
+               i.artifact is null or j.model is distinct from current or _lease_index(i.artifact, j.id, j.claim_id),
+               case when j.model <> '' and j.model is distinct from current
+                    then format('embedding model "%s" is no longer set', j.model) end
         from unnest(job_ids) as claimed(id)
         join jobs j on j.id = claimed.id and j.claim_id is not null
         left join job_inputs i on i.job = j.id
@@ -132,7 +142,7 @@ begin
 end
 $$;
 
--- The texts of these index jobs that have no embedding of their model, in order; at most so many of each job.
+-- The texts of these index jobs that have no embedding of their model, in order; at most max_texts of each job.
 create function _unembedded_texts(job_ids uuid[], max_texts integer)
     returns table (job_id uuid, target uuid, content text)
     language plpgsql
@@ -200,7 +210,8 @@ $$;
 
 -- The passages that these jobs read. A query that was not embedded by the current model finds by words alone.
 create function _request_passages(job_ids uuid[])
-    returns table (job_id uuid, source_id uuid, chunk_id uuid, chunk_no integer, content text, headings text[])
+    returns table (job_id uuid, number integer, source_id uuid, chunk_id uuid, chunk_no integer, content text,
+                   headings text[])
     language plpgsql
     security definer
     set search_path = pg_catalog, dialectic, pg_temp
@@ -208,8 +219,14 @@ as $$
 declare
     embedder constant text := (_embedding_model()).name;
 begin
+    -- Retention may have deleted chunks of a session that ended and is tried again.
+    perform _remember(array(
+        select distinct i.artifact from job_inputs i
+        join retrievals r on r.job = i.job and r.number = i.retrieval
+        where i.job = any (job_ids)
+        order by i.artifact));
     return query
-        select r.job, m.source_id, m.id, m.chunk_no, m.content,
+        select r.job, r.number, m.source_id, m.id, m.chunk_no, m.content,
                array(select jsonb_array_elements_text(m.metadata -> 'headings'))
         from retrievals r
         cross join lateral _match(
@@ -221,9 +238,9 @@ end
 $$;
 
 -- The passages of an artifact that a job is sent.
-create type _sent_passages as (job_id uuid, artifact uuid, chunks uuid[], content text);
+create type _sent_passages as (job_id uuid, number integer, artifact uuid, chunks uuid[], content text);
 
--- Records which passages jobs are sent, with the prompts that have them; a job that is tried again sends the same ones.
+-- Records which passages jobs are sent whose prompts were just stored; a job that is tried again sends the same ones.
 create function _save_passages(passages _sent_passages[]) returns void
     language plpgsql
     security definer
@@ -232,7 +249,7 @@ as $$
 begin
     update job_inputs i set chunks = p.chunks
     from unnest(passages) as p
-    where i.job = p.job_id and i.artifact = p.artifact and i.retrieval is not null;
+    where i.job = p.job_id and i.artifact = p.artifact and i.retrieval = p.number;
     insert into resources (
         resource_type, project_id, session_id, job_id, stage, iteration, step_key, output_type, model, document_key,
         lineage_id, reviewer, version, name, content)

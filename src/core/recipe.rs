@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+mod json;
 mod needs;
 mod parse;
 mod reader;
@@ -17,6 +18,7 @@ mod retrieve;
 mod validate;
 mod words;
 
+use json::{object, text};
 pub use retrieve::{MAX_MATCHES, Retrieve};
 pub use words::{FileType, FromModels, JobType, Makes, Strategy, UnknownWord};
 
@@ -390,13 +392,4 @@ impl Input {
             ("retrieve", self.retrieve.as_ref().map(Retrieve::to_value)),
         ])
     }
-}
-
-fn text(word: &str) -> Value {
-    Value::String(word.to_owned())
-}
-
-fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let given = fields.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)));
-    Value::Object(given.collect())
 }

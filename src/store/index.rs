@@ -14,14 +14,14 @@ use pgrx::{JsonB, Uuid};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-const JOBS: &str = "select job_id, claim_id, session_id, model, call_no, is_of_queries, is_leased \
+const JOBS: &str = "select job_id, claim_id, session_id, model, call_no, is_of_queries, is_leased, note \
      from dialectic._index_jobs($1)";
 const TEXTS: &str = "select job_id, target, content from dialectic._unembedded_texts($1, $2)";
 const STORE: &str = "select dialectic._store_embeddings($1)";
 const COMPLETE: &str = "select dialectic._complete_index_jobs($1, $2)";
 const WAIT: &str = "select dialectic._index_inputs($1, $2, $3)";
 const SAVE_PASSAGES: &str = "select dialectic._save_passages($1)";
-const PASSAGES: &str = "select job_id, source_id, chunk_id, chunk_no, content, headings \
+const PASSAGES: &str = "select job_id, number, source_id, chunk_id, chunk_no, content, headings \
      from dialectic._request_passages($1)";
 
 /// A claimed index job, and the texts that it has embedded next.
@@ -35,6 +35,8 @@ pub(crate) struct IndexDraft {
     pub(crate) is_of_queries: bool,
     /// Whether no other claim has the same texts embedded.
     pub(crate) is_leased: bool,
+    /// Why it has no model although an embedding model was set.
+    pub(crate) note: Option<String>,
     /// Chunks and queries without an embedding, by id.
     pub(crate) texts: Vec<(Uuid, String)>,
 }
@@ -70,6 +72,7 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<IndexDraft>, Error> {
             call_no: u32::try_from(row.get::<i64>("call_no")?).unwrap_or(u32::MAX),
             is_of_queries: row.get("is_of_queries")?,
             is_leased: row.get("is_leased")?,
+            note: row.nullable("note")?,
             texts: Vec::new(),
         })
     })?;
@@ -111,21 +114,23 @@ pub(crate) fn wait_for_index(claim: &Claim, queries: &[Query]) -> Result<(), Err
     query(WAIT, &[claim.job.into(), claim.id.into(), composite::array(&rows)?], |_| Ok(())).map(drop)
 }
 
-/// Chunks with their passages, by job and artifact.
-type Passages = HashMap<(Uuid, Uuid), Vec<(Uuid, Passage)>>;
+/// Chunks with their passages, by job, input of its step, and artifact.
+type Passages = HashMap<(Uuid, u32, Uuid), Vec<(Uuid, Passage)>>;
 
 /// The passages of an artifact that a job is sent.
 #[derive(Debug, Clone)]
 pub(crate) struct SentPassages {
+    /// The input of the step, counted from 1.
+    number: u32,
     artifact: Uuid,
     chunks: Vec<Uuid>,
     pub(crate) content: Arc<str>,
 }
 
 impl SentPassages {
-    pub(super) fn new(artifact: Uuid, found: &[(Uuid, Passage)]) -> Self {
+    pub(super) fn new(number: u32, artifact: Uuid, found: &[(Uuid, Passage)]) -> Self {
         let (chunks, passages): (Vec<Uuid>, Vec<Passage>) = found.iter().cloned().unzip();
-        SentPassages { artifact, chunks, content: assemble(&passages).into() }
+        SentPassages { number, artifact, chunks, content: assemble(&passages).into() }
     }
 }
 
@@ -147,8 +152,14 @@ impl Composite for SentRow<'_> {
     const TYPE: &'static str = "dialectic._sent_passages";
 
     fn attributes(&self) -> Vec<DatumWithOid<'_>> {
-        let SentPassages { artifact, chunks, content } = self.passages;
-        vec![self.job.into(), (*artifact).into(), chunks.clone().into(), (&**content).into()]
+        let SentPassages { number, artifact, chunks, content } = self.passages;
+        vec![
+            self.job.into(),
+            i32::try_from(*number).unwrap_or(i32::MAX).into(),
+            (*artifact).into(),
+            chunks.clone().into(),
+            (&**content).into(),
+        ]
     }
 }
 
@@ -164,7 +175,9 @@ pub(super) fn passages(jobs: &[Uuid]) -> Result<Passages, Error> {
             headings: row.get("headings")?,
             content: row.get("content")?,
         };
-        found.entry((row.get("job_id")?, row.get("source_id")?)).or_default().push((row.get("chunk_id")?, passage));
+        let number = row.get::<i32>("number")?.unsigned_abs();
+        let key = (row.get("job_id")?, number, row.get("source_id")?);
+        found.entry(key).or_default().push((row.get("chunk_id")?, passage));
         Ok(())
     })?;
     Ok(found)

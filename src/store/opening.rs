@@ -64,13 +64,14 @@ pub(crate) fn open(calls: &[Opening]) -> Result<Opened, Error> {
         .filter(|call| !call.is_limited || funded.contains_key(&call.claim.job))
         .map(|call| OpeningRow { call, funding: funded.get(&call.claim.job) })
         .collect();
-    let passages = openings.iter().flat_map(|row| {
-        let sent = row.call.prompt.map_or(&[][..], |prompt| prompt.passages.as_slice());
-        sent.iter().map(|passages| (row.call.claim.job, passages))
-    });
-    index::save_passages(&passages.collect::<Vec<_>>())?;
     if !openings.is_empty() {
         opened.open = query(OPEN, &[composite::array(&openings)?], |row| row.get("job"))?.into_iter().collect();
+        let opened_now = openings.iter().filter(|row| opened.open.contains(&row.call.claim.job));
+        let passages = opened_now.flat_map(|row| {
+            let sent = row.call.prompt.map_or(&[][..], |prompt| prompt.passages.as_slice());
+            sent.iter().map(|passages| (row.call.claim.job, passages))
+        });
+        index::save_passages(&passages.collect::<Vec<_>>())?;
     }
     Ok(opened)
 }

@@ -176,8 +176,9 @@ pub(crate) fn drafts(claims: &[Claim]) -> Result<Vec<Read<Draft>>, Error> {
             };
             facts.entry(job).or_default().push((input.position, known));
             let mut document = text.as_document(input);
-            if retrieval.is_some() && is_indexed {
-                let read = SentPassages::new(artifact, passages.get(&(job, artifact)).map_or(&[], Vec::as_slice));
+            if let Some(number) = retrieval.filter(|_| is_indexed) {
+                let found = passages.get(&(job, number, artifact)).map_or(&[][..], Vec::as_slice);
+                let read = SentPassages::new(number, artifact, found);
                 document.content = Arc::clone(&read.content);
                 sent.entry(job).or_default().push(read);
             }

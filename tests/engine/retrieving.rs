@@ -179,3 +179,80 @@ fn embedding_that_nobody_can_pay_for_leaves_the_ranking_to_words() {
     assert_eq!(one::<i64>(&mut client, "select count(*) from dialectic.ledger where kind = 'hold'", &[]), 0);
     assert_sound(&mut client);
 }
+
+fn notes(client: &mut Client, session: Uuid) -> String {
+    let notes =
+        "select coalesce(results ->> 'notes', '') from dialectic.jobs where session_id = $1 and kind = 'execute'";
+    one(client, notes, &[&session])
+}
+
+#[test]
+fn paused_embedding_model_leaves_the_ranking_to_words_and_is_noted() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    embed_with(&mut client, "text-embedding-3-small");
+    client
+        .batch_execute(
+            "insert into dialectic.provider_cooldowns (provider, model, free_at, paused_reason) \
+             values ('openai', '', now(), 'no key')",
+        )
+        .expect("a pause");
+    let session = begun(&mut client, "What is the limit of rule R-37?", 40, &["sim-a"]);
+    work(&mut client);
+    assert_eq!(jobs(&mut client), ["execute completed 1", "index completed 1", "plan completed 1"]);
+    let notes = notes(&mut client, session);
+    assert!(notes.contains("ranked by words alone") && notes.contains("text-embedding-3-small"), "{notes}");
+}
+
+#[test]
+fn index_job_of_a_model_that_is_no_longer_set_sends_nothing() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    embed_with(&mut client, "text-embedding-3-small");
+    let session = begun(&mut client, "What is the limit of rule R-37?", 40, &["sim-a"]);
+    let is_waiting = "select count(*) from dialectic.jobs where kind = 'index' and status = 'pending'";
+    while one::<i64>(&mut client, is_waiting, &[]) == 0 {
+        client.batch_execute("call dialectic.run_pending(1)").expect("a job");
+    }
+    embed_with(&mut client, "sim-embed");
+    work(&mut client);
+    assert_eq!(jobs(&mut client), ["execute completed 1", "index completed 2", "plan completed 1"]);
+    let called: i64 = one(&mut client, "select count(*) from dialectic.model_calls where provider = 'openai'", &[]);
+    assert_eq!(called, 0);
+    let notes = notes(&mut client, session);
+    assert!(notes.contains("is no longer set"), "{notes}");
+    assert_sound(&mut client);
+}
+
+#[test]
+fn step_whose_other_documents_are_condensed_still_reads_passages() {
+    let database = Database::by_hand();
+    let mut client = database.connect();
+    define(&mut client, &json!({"query": "What is the limit of rule R-37?", "match_count": 3}));
+    let stages = json!([{"slug": "only", "seed_prompt_template": "find_seed", "recipe": {"steps": [
+        {"key": "find", "job_type": "execute", "prompt_template_name": "find", "granularity_strategy": "per_model",
+         "inputs_required": [
+             {"type": "reference_documents", "multiple": true},
+             {"type": "general_resource", "retrieve": {"query": "What is the limit of rule R-37?", "match_count": 3}}],
+         "output_type": "found", "document_key": "found"}]}}]);
+    client.execute("select dialectic.define_process('find', $1)", &[&stages]).expect("a process");
+    let add = "select dialectic.add_model('narrow', 'simulator', context_window => 5000, max_output_tokens => 1000)";
+    client.execute(add, &[]).expect("a model");
+    let project: Uuid = one(&mut client, "select dialectic.create_project('Find', 'Find it.', process => 'find')", &[]);
+    let attach = "select dialectic.add_resource($1, $2, $3, $4)";
+    for number in 1..=4 {
+        let text = format!("Text {number}. {}", "It says something of no importance. ".repeat(200));
+        let name = format!("text {number}");
+        client.execute(attach, &[&project, &name, &text, &"reference_documents"]).expect("a text");
+    }
+    client.execute(attach, &[&project, &"manual.md", &manual(400), &"general_resource"]).expect("a manual");
+    let session: Uuid = one(&mut client, "select dialectic.start_session($1, '{narrow}')", &[&project]);
+    client.execute("select dialectic.generate($1)", &[&session]).expect("generate");
+    work(&mut client);
+    let jobs = jobs(&mut client);
+    assert!(jobs.iter().any(|job| job.starts_with("combine completed")), "{jobs:?}");
+    assert!(jobs.contains(&"execute completed 1".to_owned()), "{jobs:?}");
+    let prompt = prompt(&mut client);
+    assert!(prompt.contains("rule R-37 says") && !prompt.contains("rule R-100 says"), "{prompt}");
+    assert_sound(&mut client);
+}

@@ -2,7 +2,7 @@
 //!
 //! Decides the form only. Never searches, and never renders the query.
 
-use super::object;
+use super::json::object;
 use super::reader::{Reader, kind};
 use crate::prompt::{self, UsedAs, unknown_variables};
 use serde_json::{Map, Value};

@@ -181,7 +181,7 @@ impl Engine {
                 }
                 Reply::indexed(Some(format!("embedding model \"{name}\" cannot be called")))
             }
-            _ => Reply::indexed(None),
+            _ => Reply::indexed(draft.note),
         };
         self.in_flight.advance(id, Place::Answered(Box::new(reply)));
     }

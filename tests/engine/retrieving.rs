@@ -190,18 +190,25 @@ fn notes(client: &mut Client, session: Uuid) -> String {
 fn paused_embedding_model_leaves_the_ranking_to_words_and_is_noted() {
     let database = Database::by_hand();
     let mut client = database.connect();
-    embed_with(&mut client, "text-embedding-3-small");
+    // Its key is missing, so its first call pauses it.
     client
         .batch_execute(
-            "insert into dialectic.provider_cooldowns (provider, model, free_at, paused_reason) \
-             values ('openai', '', now(), 'no key')",
+            "select dialectic.add_provider('keyless', 'openai', 'https://models.example/v1', \
+                                           secret => 'env:DIALECTIC_NO_SUCH_KEY'); \
+             select dialectic.add_model('keyless', 'keyless', kind => 'embedding', context_window => 8191)",
         )
-        .expect("a pause");
+        .expect("a model");
+    embed_with(&mut client, "keyless");
+    begun(&mut client, "What is the limit of rule R-37?", 40, &["sim-a"]);
+    work(&mut client);
+    let calls = "select count(*) from dialectic.model_calls where provider = 'keyless'";
+    let before: i64 = one(&mut client, calls, &[]);
     let session = begun(&mut client, "What is the limit of rule R-37?", 40, &["sim-a"]);
     work(&mut client);
-    assert_eq!(jobs(&mut client), ["execute completed 1", "index completed 1", "plan completed 1"]);
+    assert_eq!(one::<i64>(&mut client, calls, &[]), before, "a paused model is not called");
     let notes = notes(&mut client, session);
-    assert!(notes.contains("ranked by words alone") && notes.contains("text-embedding-3-small"), "{notes}");
+    assert!(notes.contains("\\\"keyless\\\" cannot be called"), "{notes}");
+    assert_sound(&mut client);
 }
 
 #[test]
